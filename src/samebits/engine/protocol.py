@@ -1,0 +1,112 @@
+"""What a rollout engine is, whichever it is: the messages it answers over the spool.
+
+Each method below is one spool call to the engine's worker process; parameters and results are the dataclasses'
+fields as JSON.  Logprobs are *sealed*: ``generate`` returns tokens and the digest of the logprobs, and ``reveal`` gives
+the patterns later, so that nobody can hand them to the actor before the actor has committed to its own (rule 3).
+
+===============  ==========================================  =================================================
+method           parameters                                  result
+===============  ==========================================  =================================================
+``construct``    model_folder, op_set, settings, gate        :class:`Constructed`; an excluded setting raises
+``refit``        path, version                               :class:`Refitted`
+``generate``     requests, version                           :class:`Generated`
+``score``        sequences, version                          :class:`Sealed`: the engine's own prefill
+``reveal``       commitment                                  patterns per sequence, as lists of uint32
+``draw``         logits, samples, seed                       counts per token: the sampler alone (rule 6)
+``effective``                                                the settings in force now, read back
+===============  ==========================================  =================================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+FinishReason = Literal["stop", "length", "cancelled"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Request:
+    """One sequence to generate. ``sampling`` holds the *final effective* parameters and is gated (RFC WS1)."""
+
+    request_id: str
+    prompt_token_ids: list[int]
+    max_tokens: int
+    seed: int
+    """Keys this request's own counter-based random stream: token ``i`` depends on (seed, i) and on nothing else."""
+    stop_token_ids: list[int]
+    sampling: Mapping[str, Any]
+    arrival_step: int = 0
+    """The engine step before which this request is not yet visible to the scheduler."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Trajectory:
+    """What came of one request: tokens, and the weight version it began and ended under (rule 5)."""
+
+    request_id: str
+    token_ids: list[int]
+    finish_reason: FinishReason
+    weight_version_start: int
+    weight_version_end: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Counters:
+    """What the scheduler really did; each is an exercised count in the certificate (rule 8)."""
+
+    steps: int
+    prefill_tokens: int
+    decode_tokens: int
+    chunked_prefills: int
+    """Sequences whose prefill took more than one step."""
+    preemptions: int
+    """Sequences thrown out of the cache mid-generation and computed again."""
+    cancelled: int
+    distinct_batch_sizes: int
+    max_running: int
+    pages_in_use_max: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Constructed:
+    """The engine as built: effective settings (not the ones asked for) and what computes."""
+
+    settings: Mapping[str, Any]
+    op_set: str
+    dtype: str
+    parameters: int
+    threads: int
+    libraries: Mapping[str, str]
+    """Version of each library that computes, for instance ``{"torch": "2.13.0+cpu"}``."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Refitted:
+    """Digests on the receiving side: ``arrived`` of the file's tensors, ``loaded`` of the materialised parameters."""
+
+    version: int
+    arrived: Mapping[str, str]
+    loaded: Mapping[str, str]
+    seconds: float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Sealed:
+    """Logprobs that were computed and not shown yet: the digest over all patterns, sequences in request order."""
+
+    commitment: str
+    tokens: int
+    seconds: float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Generated:
+    """All trajectories of one round, in request order, and the sealed logprobs of their sampled tokens."""
+
+    trajectories: list[Trajectory]
+    sealed: Sealed
+    counters: Counters
+    batch_sizes: list[int] = field(default_factory=list)
+    """Tokens computed in each engine step."""

@@ -1,0 +1,82 @@
+"""What an op set is: the handful of operations that every model family is written over.
+
+A family (``samebits.models``) never calls torch arithmetic on activations itself; it calls an op set.  ``native``
+computes each row from that row alone, ``plain`` is ordinary torch (the control arm), and a GPU row's op set wraps the
+engine's own primitives.  Swapping the op set is the *aligned switch* of a CPU row.
+
+Shapes: ``T`` packed tokens of all sequences in this forward, ``B`` sequences, ``H`` query heads, ``G`` key/value
+heads, ``D`` head size, ``L`` the fixed number of key slots, ``V`` vocabulary.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from torch import Tensor
+
+
+class Batch(Protocol):
+    """The sequences packed into one forward, and what each of them has computed before.
+
+    The engine implements this over its pages, the actor over the packed tensors of a training forward.  It is all
+    that a family knows about caching.  Rows of a packed tensor belong to sequences in order: sequence ``b`` owns rows
+    ``starts[b] : starts[b + 1]``, which sit at positions ``offsets[b], offsets[b] + 1, …`` of the sequence.
+    """
+
+    @property
+    def token_ids(self) -> Tensor:
+        """int64 [T]."""
+
+    @property
+    def positions(self) -> Tensor:
+        """int64 [T], absolute position in the sequence."""
+
+    @property
+    def starts(self) -> list[int]:
+        """B + 1 row offsets into the packed tensors; the last one is T."""
+
+    @property
+    def offsets(self) -> list[int]:
+        """Position of each sequence's first row in this forward; 0 where nothing came before."""
+
+    def store(self, layer: int, name: str, rows: Tensor) -> None:
+        """Append ``rows`` [T, …] to cache ``name`` of ``layer``, each to its own sequence."""
+
+    def gather(self, layer: int, name: str) -> Tensor:
+        """[B, L, …]: everything stored so far under ``name``, one sequence a row, zeros after its end."""
+
+
+class OpSet(Protocol):
+    """The operations.  All are differentiable; forwards of ``native`` are row-invariant, backwards need not be."""
+
+    name: str
+
+    def linear(self, x: Tensor, weight: Tensor) -> Tensor:
+        """``x @ weight.T``: [T, K] by [N, K] to [T, N], in the dtype of ``x``, accumulated in fp32."""
+
+    def embedding(self, token_ids: Tensor, table: Tensor) -> Tensor:
+        """Rows of ``table`` [V, K] at int64 [T]: [T, K]."""
+
+    def add(self, x: Tensor, y: Tensor) -> Tensor:
+        """The residual sum, same shape and dtype."""
+
+    def rms_norm(self, x: Tensor, weight: Tensor, epsilon: float) -> Tensor:
+        """Over the last dimension [..., K], fp32 inside, one cast to the dtype of ``weight`` before the scale."""
+
+    def swiglu(self, gate: Tensor, up: Tensor) -> Tensor:
+        """``silu(gate) * up``, same shape and dtype."""
+
+    def rope(self, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+        """Rotates halves (Llama/Qwen convention): x [T, H, D]; cos, sin fp32 [T, D/2]; result in dtype of ``x``."""
+
+    def attention(self, query: Tensor, keys: Tensor, values: Tensor, batch: Batch) -> Tensor:
+        """Causal softmax attention of packed queries [T, H, D] over gathered keys and values [B, L, G, D] to [T, H, D].
+
+        The query at position p of its sequence sees key slots 0 … p.  Scale D^-1/2.
+        """
+
+    def token_logprobs(self, logits: Tensor, token_ids: Tensor) -> Tensor:
+        """Raw log-softmax at one coordinate per row: [T, V] and int64 [T] to fp32 [T].
+
+        *Raw* as vLLM's ``logprobs_mode=raw_logprobs``: before temperature and every logits processor.
+        """

@@ -1,0 +1,145 @@
+"""A recipe: what one certification runs and what it must show.
+
+Recipes are TOML files under ``recipes/``.  The models are closed: an unknown key is an error.  Numbers that the
+oracle's rules fix (temperature 1, ten refits) are not settings; a recipe can only ask for more.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from samebits.schema import Closed
+
+Count = Annotated[int, Field(ge=1, le=10_000_000)]
+Fraction = Annotated[float, Field(gt=0, lt=1)]
+
+
+class DenseShape(Closed):
+    """The shape of a Llama/Qwen3 dense decoder, in Hugging Face's terms."""
+
+    vocab_size: Count
+    hidden_size: Count
+    intermediate_size: Count
+    num_hidden_layers: Count
+    num_attention_heads: Count
+    num_key_value_heads: Count
+    head_dim: Count
+    rms_norm_eps: float = 1e-6
+    rope_theta: float = 10_000.0
+    qk_norm: bool = False
+    """Qwen3 normalises each query and key head; Llama does not."""
+    tie_word_embeddings: bool = False
+    initializer_range: float = 0.02
+    lm_head_std: float = 0.02
+    """Spread of a seeded head: large enough that logits are far from uniform (rule 12)."""
+
+
+class Model(Closed):
+    """Which weights. ``smollm2-135m`` is real; ``seeded`` is drawn from ``seed`` in the given ``shape``."""
+
+    family: Literal["dense"]
+    source: Literal["smollm2-135m", "seeded"]
+    seed: int = 0
+    shape: DenseShape | None = None
+    dtype: Literal["bfloat16", "float32"] = "bfloat16"
+
+
+class Workload(Closed):
+    """Which problems and how many answers: one *round* is generated under one policy version."""
+
+    problems: str
+    """A reasoning-gym task with a verifiable reward, for instance ``chain_sum``."""
+    seed: int = 0
+    problems_per_round: Count
+    samples_per_problem: Annotated[int, Field(ge=2, le=4096)]
+    """The group over which GRPO normalises rewards; a group of one has no advantage."""
+    max_response_tokens: Count
+    arrival_spread_steps: Annotated[int, Field(ge=0, le=1000)] = 4
+    """Requests arrive over this many engine steps, so that the batch changes all the time."""
+
+
+class Engine(Closed):
+    """Engine settings as *asked*; the row's gate decides what is certified. Field names follow vLLM's arguments."""
+
+    kind: Literal["native"] = "native"
+    max_model_len: Count
+    max_num_seqs: Count
+    max_num_batched_tokens: Count
+    block_size: Count = 16
+    num_gpu_blocks: Count
+    """Pages in the KV cache (vLLM's word, on a CPU too); few enough that a preemption happens."""
+    threads: Annotated[int, Field(ge=1, le=256)] = 2
+    enable_chunked_prefill: bool = True
+    enable_prefix_caching: bool = False
+    tensor_parallel_size: int = 1
+    pipeline_parallel_size: int = 1
+    data_parallel_size: int = 1
+    decode_context_parallel_size: int = 1
+    enable_expert_parallel: bool = False
+    speculative_config: str | None = None
+    quantization: str | None = None
+    kv_cache_dtype: str = "auto"
+    enable_lora: bool = False
+    kv_connector: str | None = None
+    async_rollout: bool = False
+    logprobs_mode: str = "raw_logprobs"
+
+
+class Actor(Closed):
+    """The policy worker: AdamW on fp32 masters, bf16 deployed weights, a GRPO loss."""
+
+    kind: Literal["native"] = "native"
+    threads: Annotated[int, Field(ge=1, le=256)] = 2
+    learning_rate: Annotated[float, Field(ge=0, le=1)]
+    weight_decay: Annotated[float, Field(ge=0, le=1)] = 0.0
+    beta1: Fraction = 0.9
+    beta2: Fraction = 0.999
+    max_grad_norm: Annotated[float, Field(gt=0)] = 1.0
+    clip_epsilon: Fraction = 0.2
+    recompute_pack: Count
+    """Sequences packed into one recompute forward."""
+    train_pack: Count
+    """Sequences packed into one training forward; must differ from ``recompute_pack`` (rule 3)."""
+    force_on_policy_ratio: bool = False
+    """NeMo RL's switch that skips the recompute; always refused (RFC acceptance criteria)."""
+
+
+class Certification(Closed):
+    """How long, and the least that must have been exercised for the result not to be vacuous."""
+
+    refits: Annotated[int, Field(ge=10, le=1000)] = 10
+    control_rounds: Annotated[int, Field(ge=1, le=100)] = 2
+    """Rounds of the control arm, interleaved with aligned rounds; they are also the overhead's baseline."""
+    probe_sequences: Count = 1
+    min_tokens: Count
+    min_preemptions: Annotated[int, Field(ge=1)] = 1
+    min_chunked_prefills: Annotated[int, Field(ge=1)] = 1
+    overhead_budget: float | None = None
+    """Aligned step time over unaligned step time; none on CPU rows (rule 9)."""
+
+
+class Exclusion(Closed):
+    """One configuration or request that must be refused during the run (rule 10)."""
+
+    kind: Literal["engine", "actor", "request"]
+    set: dict[str, Any]
+    """Fields laid over the recipe's own settings, or over a conforming request's sampling parameters."""
+    why: str
+
+
+class Recipe(Closed):
+    """One recipe file."""
+
+    schema_version: Literal[1]
+    id: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]{0,63}$")]
+    title: str
+    rows: list[str]
+    """Rows on which this recipe may be certified."""
+    model: Model
+    workload: Workload
+    engine: Engine
+    actor: Actor
+    certification: Certification
+    exclusions: Annotated[list[Exclusion], Field(min_length=1)]
