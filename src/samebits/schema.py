@@ -47,12 +47,17 @@ def load_toml(model: type[ModelT], path: Path) -> ModelT:
         data = tomllib.loads(path.read_bytes().decode("utf-8"))
     except OSError as error:
         raise InputError(
-            str(path), found=error.strerror or "unreadable", accepted="a readable TOML file",
+            str(path),
+            found=error.strerror or "unreadable",
+            accepted="a readable TOML file",
             next_step="Check the path.",
         ) from None
     except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise InputError(
-            str(path), found=f"not TOML ({error})", accepted="TOML 1.0 in UTF-8", next_step="Mend the file.",
+            str(path),
+            found=f"not TOML ({error})",
+            accepted="TOML 1.0 in UTF-8",
+            next_step="Mend the file.",
         ) from None
     return parse(model, data, source=path.name)
 
@@ -67,14 +72,22 @@ def _first_fault(error: ValidationError, model: type[Closed], source: str) -> In
         near = difflib.get_close_matches(str(fault["loc"][-1]), names, n=1)
         hint = f"Did you mean {near[0]!r}?" if near else "Remove it."
         return InputError(
-            f"{source}: {path}", found="an unknown key", accepted=", ".join(names), next_step=hint + more,
+            f"{source}: {path}",
+            found="an unknown key",
+            accepted=", ".join(names),
+            next_step=hint + more,
         )
     if fault["type"] == "missing":
         return InputError(
-            f"{source}: {path}", found="nothing", accepted="a value", next_step="Add the key." + more,
+            f"{source}: {path}",
+            found="nothing",
+            accepted="a value",
+            next_step="Add the key." + more,
         )
     return InputError(
-        f"{source}: {path}", found=repr(fault["input"])[:120], accepted=_sentence(fault["msg"]),
+        f"{source}: {path}",
+        found=repr(fault["input"])[:120],
+        accepted=_sentence(fault["msg"]),
         next_step="Correct the value." + more,
     )
 

@@ -17,16 +17,16 @@ def _schema(*fields: tuple[str, pa.DataType, bool]) -> pa.Schema:
 
 TOKENS: Final = _schema(
     # One row per token of every trajectory, prompt tokens too: a prompt token has mask false and null patterns.
-    ("arm", pa.string(), False),                # "aligned" or "control"
-    ("round", pa.int32(), False),               # 0 before any refit, then one per refit
-    ("trajectory", pa.int32(), False),          # within the round, in request order
-    ("position", pa.int32(), False),            # absolute in the sequence
+    ("arm", pa.string(), False),  # "aligned" or "control"
+    ("round", pa.int32(), False),  # 0 before any refit, then one per refit
+    ("trajectory", pa.int32(), False),  # within the round, in request order
+    ("position", pa.int32(), False),  # absolute in the sequence
     ("token_id", pa.int32(), False),
-    ("mask", pa.bool_(), False),                # true: a generated token, compared
-    ("rollout_bits", pa.uint32(), True),        # fp32 patterns of the raw logprob of *this* token
+    ("mask", pa.bool_(), False),  # true: a generated token, compared
+    ("rollout_bits", pa.uint32(), True),  # fp32 patterns of the raw logprob of *this* token
     ("recompute_bits", pa.uint32(), True),
     ("train_bits", pa.uint32(), True),
-    ("prefill_bits", pa.uint32(), True),        # the engine's own single prefill of the whole sequence; null if not scored
+    ("prefill_bits", pa.uint32(), True),  # the engine's own single prefill of the whole sequence; null if not scored
 )
 
 TRAJECTORIES: Final = _schema(
@@ -41,9 +41,9 @@ TRAJECTORIES: Final = _schema(
     ("weight_version_start", pa.int32(), False),
     ("weight_version_end", pa.int32(), False),
     ("trainer_version", pa.int32(), False),
-    ("recompute_pack", pa.int32(), False),      # which packed forward of the recompute held it
+    ("recompute_pack", pa.int32(), False),  # which packed forward of the recompute held it
     ("train_pack", pa.int32(), False),
-    ("sampling", pa.string(), False),           # the final effective sampling parameters, as sorted JSON
+    ("sampling", pa.string(), False),  # the final effective sampling parameters, as sorted JSON
     ("reward", pa.string(), False),
     ("advantage", pa.string(), False),
 )
@@ -52,9 +52,9 @@ COMMITMENTS: Final = _schema(
     # In the order in which the parent received them (attested); the digests are re-derived from TOKENS.
     ("arm", pa.string(), False),
     ("round", pa.int32(), False),
-    ("sequence", pa.int32(), False),            # 0, 1, 2 … within the round
-    ("event", pa.string(), False),              # "commit" or "reveal"
-    ("side", pa.string(), False),               # "rollout", "recompute", "train", "prefill"
+    ("sequence", pa.int32(), False),  # 0, 1, 2 … within the round
+    ("event", pa.string(), False),  # "commit" or "reveal"
+    ("side", pa.string(), False),  # "rollout", "recompute", "train", "prefill"
     ("digest", pa.string(), False),
 )
 
@@ -63,11 +63,11 @@ REFITS: Final = _schema(
     ("arm", pa.string(), False),
     ("version", pa.int32(), False),
     ("tensor", pa.string(), False),
-    ("master", pa.string(), False),             # sha256 of the fp32 master
-    ("sent", pa.string(), False),               # of the deployed tensor, sender's side
-    ("arrived", pa.string(), False),            # of the tensor in the file, receiver's side
-    ("loaded", pa.string(), False),             # of the materialised parameter in the engine
-    ("frozen", pa.string(), False),             # why it does not train; empty if it does
+    ("master", pa.string(), False),  # sha256 of the fp32 master
+    ("sent", pa.string(), False),  # of the deployed tensor, sender's side
+    ("arrived", pa.string(), False),  # of the tensor in the file, receiver's side
+    ("loaded", pa.string(), False),  # of the materialised parameter in the engine
+    ("frozen", pa.string(), False),  # why it does not train; empty if it does
 )
 
 PROBES: Final = _schema(
@@ -90,10 +90,10 @@ COUNTERS: Final = _schema(
 )
 
 REFUSALS: Final = _schema(
-    ("kind", pa.string(), False),               # "engine", "actor", "request"
-    ("set", pa.string(), False),                # the excluded fields, as sorted JSON
+    ("kind", pa.string(), False),  # "engine", "actor", "request"
+    ("set", pa.string(), False),  # the excluded fields, as sorted JSON
     ("refused", pa.bool_(), False),
-    ("by", pa.string(), False),                 # "gate" or the engine's own name
+    ("by", pa.string(), False),  # "gate" or the engine's own name
     ("field", pa.string(), False),
     ("message", pa.string(), False),
 )
@@ -107,9 +107,9 @@ SAMPLER: Final = _schema(
 
 TIMINGS: Final = _schema(
     ("arm", pa.string(), False),
-    ("round", pa.int32(), False),               # −1 outside any round
-    ("phase", pa.string(), False),              # "rollout", "recompute", "train_forward", "step", "refit", …
-    ("worker", pa.string(), False),             # "engine", "actor", "parent"
+    ("round", pa.int32(), False),  # −1 outside any round
+    ("phase", pa.string(), False),  # "rollout", "recompute", "train_forward", "step", "refit", …
+    ("worker", pa.string(), False),  # "engine", "actor", "parent"
     ("nanoseconds", pa.int64(), False),
 )
 
