@@ -1,0 +1,87 @@
+"""Sessions: each installs and calls the package; the logic lives in ``src/samebits``.
+
+``nox -l`` lists them. Without arguments, ``nox`` runs the certification of this machine's row.
+"""
+
+from __future__ import annotations
+
+import nox
+
+nox.needs_version = ">=2024.10"
+nox.options.sessions = ["certify-dense"]
+nox.options.reuse_existing_virtualenvs = True
+nox.options.default_venv_backend = "virtualenv"  # pip, not uv: a CPU-only torch wheel found by pip is respected
+
+TORCH = "torch==2.13.0"
+DENSE_RECIPES = ("dense-smollm2", "dense-qwen3-small")
+
+
+def install(session: nox.Session, *, run: bool = False, test: bool = False) -> None:
+    """The kit with its hashed requirements; torch by version only, its build is checked against the row."""
+    locks = ["lock/verify.txt"]
+    if run:
+        session.install(TORCH)
+        locks = ["lock/cpu.txt"]
+    if test:
+        locks.append("lock/test.txt")
+    for lock in locks:
+        session.install("--no-deps", "--require-hashes", "--requirement", lock)
+    session.install("--no-deps", "--editable", ".")
+
+
+def samebits(session: nox.Session, *arguments: str) -> None:
+    """``python -m samebits …``; the exit code is the command's own (0 passed, 1 not passed, 2 refused, 3 machine)."""
+    session.run("python", "-m", "samebits", *arguments)
+
+
+@nox.session(name="certify-dense")
+def certify_dense(session: nox.Session) -> None:
+    """Certify the dense family on this machine's row: real SmolLM2-135M weights, then a seeded Qwen3 shape."""
+    install(session, run=True)
+    samebits(session, "certify", *DENSE_RECIPES, *session.posargs)
+
+
+@nox.session
+def smoke(session: nox.Session) -> None:
+    """Hear the real model speak, and compare rollout with recompute once."""
+    install(session, run=True)
+    samebits(session, "smoke", *session.posargs)
+
+
+@nox.session
+def tests(session: nox.Session) -> None:
+    """Every test that this machine can run."""
+    install(session, run=True, test=True)
+    session.run("python", "-m", "pytest", *session.posargs)
+
+
+@nox.session
+def lint(session: nox.Session) -> None:
+    """ruff and mypy --strict."""
+    install(session, run=True, test=True)
+    session.run("ruff", "check")
+    session.run("ruff", "format", "--check")
+    session.run("mypy")
+
+
+@nox.session
+def verify(session: nox.Session) -> None:
+    """Verify certificates; without arguments every committed one, each against its declared exit code. No torch."""
+    install(session)
+    samebits(session, *(("verify", *session.posargs) if session.posargs else ("verify-all", "certs")))
+
+
+@nox.session
+def bench(session: nox.Session) -> None:
+    """Ratios, each measured in one run on this machine."""
+    install(session, run=True)
+    for script in session.posargs or ("oracle", "digest", "ops", "engine", "actor"):
+        session.run("python", f"bench/{script}.py")
+
+
+@nox.session
+def full(session: nox.Session) -> None:
+    """Everything CI leaves out for time: the tests marked slow, then both certifications from scratch."""
+    install(session, run=True, test=True)
+    session.run("python", "-m", "pytest", "-m", "slow or not slow")
+    samebits(session, "certify", *DENSE_RECIPES)
