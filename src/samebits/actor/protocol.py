@@ -8,15 +8,30 @@ The actor receives token ids and rewards, never the rollout's logprobs; the meth
 =================  ===================================  =========================================================
 method             parameters                           result
 =================  ===================================  =========================================================
-``construct``      model_folder, op_set, settings, gate :class:`Constructed`
-``recompute``      trajectories, version                ``engine.protocol.Sealed``: forward only, one packing
-``train_forward``  trajectories, rewards, version       ``Sealed``: the loss' own forward, another packing;
+``construct``      model_folder, op_set, settings,      :class:`Constructed`; an excluded setting raises, and a
+                   max_model_len, gate                  live actor stays as it is
+``recompute``      trajectories, version                :class:`Computed`: forward only, one packing
+``train_forward``  trajectories, rewards, version       :class:`Computed`: the loss' own forward, another packing;
                                                         gradients are accumulated, no step yet
-``step``           version                              :class:`Stepped`: the optimizer step
+``step``           version                              :class:`Stepped`: the optimizer step to ``version + 1``
 ``export``         path, version                        :class:`Exported`: writes the deployed weights
 ``probe``          layer, trajectories, version         :class:`Probed`: rule 3's one-ulp probe, weights restored
 ``reveal``         commitment                           patterns per trajectory, as lists of uint32
+``replay_step``    trajectories, rewards, version       :class:`Replayed`: a resumed run's way back
 =================  ===================================  =========================================================
+
+``version`` is always the policy version that the call is about, and must be the actor's own: 0 after ``construct``,
+one more after each ``step``, so what ``step(version=v)`` made is written by ``export(version=v + 1)``.
+
+``max_model_len`` is the number of key slots of every attention; it must be the engine's (rule 8).
+
+``export`` and ``probe`` are taken whenever no gradient is pending, that is, always but between ``train_forward`` and
+``step``.  A stepped version is exported before anything is computed on it.
+
+``replay_step`` restores trainer state when a run resumes: a fresh actor repeats ``recompute``, ``train_forward`` and
+``step`` of each finished round, from the recorded tokens and rewards.  Nothing of it can be revealed.  It returns
+both commitments; the parent compares them with the recorded ones, then exports and compares digests.  It is taken
+where ``recompute`` is, and also right after a step, since versions in between need no export.
 """
 
 from __future__ import annotations
@@ -24,6 +39,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
+
+from samebits.engine.protocol import Sealed
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -51,13 +68,26 @@ class Constructed:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Computed:
+    """One of the two actor sides: its sealed logprobs, and which packed forward held each trajectory."""
+
+    sealed: Sealed
+    packs: list[int]
+    """Per trajectory in request order, counted from 0; goes into the evidence as ``recompute_pack``/``train_pack``."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Stepped:
     """One optimizer step: loss and gradient norm as observations (text, so that no float enters a certificate)."""
 
     version: int
+    """The policy version that the step made."""
     loss: str
     grad_norm: str
+    """L2 over all tensors, before clipping."""
     advantages: list[str]
+    off_policy_tokens: int
+    """Tokens whose ratio exp(train − recompute) was not exactly 1; on policy there are none."""
     seconds: float
 
 
@@ -67,7 +97,7 @@ class Exported:
 
     version: int
     master: Mapping[str, str]
-    """Of the fp32 masters that the optimizer steps."""
+    """Of the fp32 masters that the optimizer steps; a frozen tensor's is of its value in fp32."""
     deployed: Mapping[str, str]
     """Of the tensors in the file, in the deployed dtype."""
     frozen: Mapping[str, str]
@@ -85,3 +115,12 @@ class Probed:
     recompute_probed: list[list[int]]
     train: list[list[int]]
     train_probed: list[list[int]]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Replayed:
+    """One round's update, repeated. The commitments are for comparison only; their patterns are gone."""
+
+    recompute: Computed
+    train: Computed
+    stepped: Stepped
