@@ -106,11 +106,20 @@ SAMPLER: Final = _schema(
 )
 
 TIMINGS: Final = _schema(
+    # The phases of a round do not overlap: a step's time is the sum of its round's rows.
     ("arm", pa.string(), False),
     ("round", pa.int32(), False),  # −1 outside any round
     ("phase", pa.string(), False),  # "rollout", "recompute", "train_forward", "step", "refit", …
     ("worker", pa.string(), False),  # "engine", "actor", "parent"
     ("nanoseconds", pa.int64(), False),
+)
+
+FACTS: Final = _schema(
+    # What each worker said of itself once built: its ``Constructed`` message, flattened by ``oracle.facts.fact_rows``.
+    ("arm", pa.string(), False),
+    ("worker", pa.string(), False),  # "engine" or "actor"
+    ("name", pa.string(), False),  # "op_set", "dtype", "threads", "libraries.torch", "settings.max_num_seqs", …
+    ("value", pa.string(), False),  # as JSON text
 )
 
 TABLES: Final[dict[str, pa.Schema]] = {
@@ -123,5 +132,6 @@ TABLES: Final[dict[str, pa.Schema]] = {
     "refusals": REFUSALS,
     "sampler": SAMPLER,
     "timings": TIMINGS,
+    "facts": FACTS,
 }
 """Table name to schema; the file of table ``x`` is ``x.parquet``."""
