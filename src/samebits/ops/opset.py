@@ -51,6 +51,9 @@ class OpSet(Protocol):
 
     name: str
 
+    def describe(self) -> dict[str, str]:
+        """What decides this set's bits (tiles, dtypes inside), op by op, for the certificate."""
+
     def linear(self, x: Tensor, weight: Tensor) -> Tensor:
         """``x @ weight.T``: [T, K] by [N, K] to [T, N], in the dtype of ``x``, accumulated in fp32."""
 
