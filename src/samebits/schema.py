@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import tomllib
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, TypeVar, get_args
 
@@ -15,11 +16,16 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from samebits.errors import InputError
 
+_CHECKOUT = Path(__file__).resolve().parents[2]
+_PACKAGED = Path(__file__).resolve().parent / "data"
+_LONGEST = 120
+"""Characters of a found value that an error repeats."""
+
 
 class Closed(BaseModel):
     """Base of all models: unknown keys are errors, values are not coerced, instances do not change."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
 
 ModelT = TypeVar("ModelT", bound=Closed)
@@ -29,7 +35,7 @@ def parse(model: type[ModelT], data: Any, *, source: str) -> ModelT:
     """``data`` as a ``model``.
 
     Raises:
-        InputError: the first fault, with the count of further ones; ``source`` names the file.
+        InputError: the first fault, naming the further ones; ``source`` names the file.
     """
     try:
         return model.model_validate(data)
@@ -43,8 +49,17 @@ def load_toml(model: type[ModelT], path: Path) -> ModelT:
     Raises:
         InputError: unreadable, not TOML, or not what the model accepts.
     """
+    return parse_toml(model, read(path), source=path.name)
+
+
+def read(path: Path) -> bytes:
+    """The bytes of a file that a person named.
+
+    Raises:
+        InputError: it cannot be read.
+    """
     try:
-        data = tomllib.loads(path.read_bytes().decode("utf-8"))
+        return path.read_bytes()
     except OSError as error:
         raise InputError(
             str(path),
@@ -52,44 +67,136 @@ def load_toml(model: type[ModelT], path: Path) -> ModelT:
             accepted="a readable TOML file",
             next_step="Check the path.",
         ) from None
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+
+
+def parse_toml(model: type[ModelT], content: bytes, *, source: str) -> ModelT:
+    """The TOML text in ``content`` as a ``model``.
+
+    Raises:
+        InputError: not TOML in UTF-8, or not what the model accepts; ``source`` names the file.
+    """
+    try:
+        data = tomllib.loads(content.decode("utf-8"))
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
         raise InputError(
-            str(path),
+            source,
             found=f"not TOML ({error})",
             accepted="TOML 1.0 in UTF-8",
             next_step="Mend the file.",
         ) from None
-    return parse(model, data, source=path.name)
+    return parse(model, data, source=source)
+
+
+def nearest(word: str, names: Iterable[str]) -> str | None:
+    """The one of ``names`` that ``word`` was most likely meant to be, or None."""
+    near = difflib.get_close_matches(word, list(names), n=1)
+    return near[0] if near else None
+
+
+def folders(kind: str) -> list[Path]:
+    """Where files of ``kind`` ("lock" or "recipes") are looked for, first match first.
+
+    The working directory comes first, so that in a clone an edited file counts without a new installation; then the
+    checkout this package runs from; then the copies packed into the wheel.
+    """
+    found: list[Path] = []
+    for root in (Path.cwd(), _CHECKOUT, _PACKAGED):
+        folder = root / kind
+        if folder.is_dir() and folder not in found:
+            found.append(folder)
+    return found
+
+
+def identifiers(kind: str) -> list[str]:
+    """All ids of ``kind``, sorted: names of the TOML files without their ending."""
+    return sorted({path.stem for folder in folders(kind) for path in folder.glob("*.toml")})
+
+
+def locate(kind: str, name: str | Path, *, field: str) -> Path:
+    """The file behind a path or an id: ``name`` is a path if it ends in ``.toml`` or names a folder.
+
+    Raises:
+        InputError: no file of ``kind`` has this id; ``field`` names the argument.
+    """
+    text = str(name)
+    if isinstance(name, Path) or text.endswith(".toml") or Path(text).name != text:
+        return Path(name)
+    for folder in folders(kind):
+        path = folder / f"{text}.toml"
+        if path.is_file():
+            return path
+    known = identifiers(kind)
+    near = nearest(text, known)
+    raise InputError(
+        field,
+        found=repr(text[:_LONGEST]),
+        accepted=", ".join(known) or f"the path of a TOML file; no folder {kind}/ was found",
+        next_step=f"Did you mean {near!r}?" if near else "Choose one of these, or give the path of a TOML file.",
+    )
+
+
+class Conflict(ValueError):
+    """A value that only another value makes wrong; ``field`` is its full dotted path.
+
+    Models yield these to :func:`refuse`; :func:`parse` turns them into an :class:`InputError`.
+    """
+
+    def __init__(
+        self, field: str, *, found: object, accepted: object, next_step: str = "Correct one of the two."
+    ) -> None:
+        self.field = field
+        self.found = str(found)
+        self.accepted = str(accepted)
+        self.next_step = next_step
+        self.others: list[str] = []
+        super().__init__(f"{field}: found {self.found}; accepted: {self.accepted}")
+
+
+def refuse(conflicts: Iterable[Conflict]) -> None:
+    """Raises the first of ``conflicts``, which names the others, if there are any."""
+    found = list(conflicts)
+    if found:
+        found[0].others = [conflict.field for conflict in found[1:]]
+        raise found[0]
 
 
 def _first_fault(error: ValidationError, model: type[Closed], source: str) -> InputError:
     faults = error.errors(include_url=False)
     fault = faults[0]
     path = _dotted(fault["loc"])
-    more = f" {len(faults) - 1} more fault(s) in this file." if len(faults) > 1 else ""
+    field = f"{source}: {path}" if path else source
+    cause = fault.get("ctx", {}).get("error")
+    if isinstance(cause, Conflict):
+        return InputError(
+            f"{source}: {cause.field}",
+            found=cause.found,
+            accepted=cause.accepted,
+            next_step=cause.next_step + _also(cause.others),
+        )
+    also = _also([_dotted(other["loc"]) for other in faults[1:]])
     if fault["type"] == "extra_forbidden":
         names = _names_beside(model, fault["loc"])
-        near = difflib.get_close_matches(str(fault["loc"][-1]), names, n=1)
-        hint = f"Did you mean {near[0]!r}?" if near else "Remove it."
+        near = nearest(str(fault["loc"][-1]), names)
         return InputError(
-            f"{source}: {path}",
+            field,
             found="an unknown key",
             accepted=", ".join(names),
-            next_step=hint + more,
+            next_step=(f"Did you mean {near!r}?" if near else "Remove it.") + also,
         )
     if fault["type"] == "missing":
-        return InputError(
-            f"{source}: {path}",
-            found="nothing",
-            accepted="a value",
-            next_step="Add the key." + more,
-        )
+        return InputError(field, found="nothing", accepted="a value", next_step="Add the key." + also)
     return InputError(
-        f"{source}: {path}",
-        found=repr(fault["input"])[:120],
+        field,
+        found=repr(fault["input"])[:_LONGEST],
         accepted=_sentence(fault["msg"]),
-        next_step="Correct the value." + more,
+        next_step="Correct the value." + also,
     )
+
+
+def _also(fields: list[str]) -> str:
+    """Every further fault, so that a file is mended in one go."""
+    distinct = list(dict.fromkeys(fields))
+    return f" Also wrong in this file: {', '.join(distinct)}." if distinct else ""
 
 
 def _sentence(message: str) -> str:
@@ -99,7 +206,7 @@ def _sentence(message: str) -> str:
 def _dotted(location: tuple[int | str, ...]) -> str:
     text = ""
     for part in location:
-        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else str(part)
+        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part
     return text
 
 

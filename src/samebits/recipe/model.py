@@ -2,18 +2,25 @@
 
 Recipes are TOML files under ``recipes/``.  The models are closed: an unknown key is an error.  Numbers that the
 oracle's rules fix (temperature 1, ten refits) are not settings; a recipe can only ask for more.
+
+What is *well formed* is decided here and in :mod:`samebits.recipe.checks`.  What is *certified* is decided by the
+row's gate when engine and actor are constructed: ``tensor_parallel_size = 2`` is a well-formed recipe that the CPU row
+refuses.
 """
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
-from samebits.schema import Closed
+from samebits.recipe.checks import conflicts
+from samebits.schema import Closed, refuse
 
 Count = Annotated[int, Field(ge=1, le=10_000_000)]
 Fraction = Annotated[float, Field(gt=0, lt=1)]
+Positive = Annotated[float, Field(gt=0, le=1e9)]
+Seed = Annotated[int, Field(ge=0, lt=2**63)]
 
 
 class DenseShape(Closed):
@@ -26,13 +33,13 @@ class DenseShape(Closed):
     num_attention_heads: Count
     num_key_value_heads: Count
     head_dim: Count
-    rms_norm_eps: float = 1e-6
-    rope_theta: float = 10_000.0
+    rms_norm_eps: Positive = 1e-6
+    rope_theta: Positive = 10_000.0
     qk_norm: bool = False
     """Qwen3 normalises each query and key head; Llama does not."""
     tie_word_embeddings: bool = False
-    initializer_range: float = 0.02
-    lm_head_std: float = 0.02
+    initializer_range: Positive = 0.02
+    lm_head_std: Positive = 0.02
     """Spread of a seeded head: large enough that logits are far from uniform (rule 12)."""
 
 
@@ -41,7 +48,7 @@ class Model(Closed):
 
     family: Literal["dense"]
     source: Literal["smollm2-135m", "seeded"]
-    seed: int = 0
+    seed: Seed = 0
     shape: DenseShape | None = None
     dtype: Literal["bfloat16", "float32"] = "bfloat16"
 
@@ -49,9 +56,9 @@ class Model(Closed):
 class Workload(Closed):
     """Which problems and how many answers: one *round* is generated under one policy version."""
 
-    problems: str
+    problems: Annotated[str, Field(min_length=1)]
     """A reasoning-gym task with a verifiable reward, for instance ``chain_sum``."""
-    seed: int = 0
+    seed: Seed = 0
     problems_per_round: Count
     samples_per_problem: Annotated[int, Field(ge=2, le=4096)]
     """The group over which GRPO normalises rewards; a group of one has no advantage."""
@@ -96,7 +103,7 @@ class Actor(Closed):
     weight_decay: Annotated[float, Field(ge=0, le=1)] = 0.0
     beta1: Fraction = 0.9
     beta2: Fraction = 0.999
-    max_grad_norm: Annotated[float, Field(gt=0)] = 1.0
+    max_grad_norm: Positive = 1.0
     clip_epsilon: Fraction = 0.2
     recompute_pack: Count
     """Sequences packed into one recompute forward."""
@@ -116,7 +123,7 @@ class Certification(Closed):
     min_tokens: Count
     min_preemptions: Annotated[int, Field(ge=1)] = 1
     min_chunked_prefills: Annotated[int, Field(ge=1)] = 1
-    overhead_budget: float | None = None
+    overhead_budget: Annotated[float, Field(ge=1, le=100)] | None = None
     """Aligned step time over unaligned step time; none on CPU rows (rule 9)."""
 
 
@@ -124,9 +131,9 @@ class Exclusion(Closed):
     """One configuration or request that must be refused during the run (rule 10)."""
 
     kind: Literal["engine", "actor", "request"]
-    set: dict[str, Any]
+    set: Annotated[dict[str, Any], Field(min_length=1)]
     """Fields laid over the recipe's own settings, or over a conforming request's sampling parameters."""
-    why: str
+    why: Annotated[str, Field(min_length=1)]
 
 
 class Recipe(Closed):
@@ -135,7 +142,7 @@ class Recipe(Closed):
     schema_version: Literal[1]
     id: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]{0,63}$")]
     title: str
-    rows: list[str]
+    rows: Annotated[list[str], Field(min_length=1)]
     """Rows on which this recipe may be certified."""
     model: Model
     workload: Workload
@@ -143,3 +150,8 @@ class Recipe(Closed):
     actor: Actor
     certification: Certification
     exclusions: Annotated[list[Exclusion], Field(min_length=1)]
+
+    @model_validator(mode="after")
+    def _values_fit_together(self) -> Self:
+        refuse(conflicts(self))
+        return self

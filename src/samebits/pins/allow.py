@@ -1,0 +1,88 @@
+"""What a gate accepts in one field: a list of values, or a range.
+
+An allowlist, never a blocklist: what nobody thought of is refused.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Annotated, Any, TypeAlias
+
+from pydantic import PlainSerializer, PlainValidator
+
+Scalar: TypeAlias = bool | int | float | str
+
+
+@dataclass(frozen=True, slots=True)
+class Values:
+    """The accepted values. No value at all accepts only *unset* (None): TOML has no word for it."""
+
+    accepted: tuple[Scalar, ...]
+
+    def accepts(self, value: object) -> bool:
+        """Whether ``value`` is one of these: 1 and 1.0 are the same, 1 and true are not."""
+        if value is None:
+            return not self.accepted
+        return any(_same(value, accepted) for accepted in self.accepted)
+
+    def __str__(self) -> str:
+        return " or ".join(_literal(value) for value in self.accepted) or "unset"
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """Numbers from ``minimum`` to ``maximum``, both included; whole numbers only if both ends are."""
+
+    minimum: int | float
+    maximum: int | float
+
+    def accepts(self, value: object) -> bool:
+        """Whether ``value`` is a number in this range; NaN and true never are."""
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            return False
+        whole = isinstance(self.minimum, int) and isinstance(self.maximum, int)
+        return (isinstance(value, int) or not whole) and self.minimum <= value <= self.maximum
+
+    def __str__(self) -> str:
+        return f"{self.minimum} … {self.maximum}"
+
+
+def _parse(data: Any) -> Values | Range:
+    if isinstance(data, Values | Range):
+        return data
+    if isinstance(data, list) and all(isinstance(value, bool | int | float | str) for value in data):
+        if any(isinstance(value, float) and not math.isfinite(value) for value in data):
+            raise ValueError("finite numbers")
+        return Values(tuple(data))
+    if isinstance(data, dict) and data.keys() == {"min", "max"}:
+        ends = (data["min"], data["max"])
+        if all(isinstance(end, int | float) and not isinstance(end, bool) and math.isfinite(end) for end in ends):
+            if ends[0] > ends[1]:
+                raise ValueError("min no larger than max")
+            return Range(*ends)
+    raise ValueError("a list of values ([]: must stay unset), or {min = …, max = …}")
+
+
+def _same(value: object, accepted: Scalar) -> bool:
+    if isinstance(value, bool) or isinstance(accepted, bool):
+        return value is accepted
+    if isinstance(value, str) or isinstance(accepted, str):
+        return isinstance(value, str) and isinstance(accepted, str) and value == accepted
+    return isinstance(value, int | float) and value == accepted
+
+
+def _literal(value: Scalar) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return repr(value)
+
+
+def _to_toml(allowed: Values | Range) -> list[Scalar] | dict[str, float]:
+    if isinstance(allowed, Values):
+        return list(allowed.accepted)
+    return {"min": allowed.minimum, "max": allowed.maximum}
+
+
+Allowed = Annotated[Values | Range, PlainValidator(_parse), PlainSerializer(_to_toml)]
+"""What a gate table holds per field. Ask ``allowed.accepts(value)``; ``str(allowed)`` is for errors."""

@@ -1,0 +1,120 @@
+"""A row of the certification matrix: a pinned stack, the hardware it runs on, and what its gate lets through.
+
+Rows are TOML files under ``lock/``.  The sha256 of the file is the row's *material digest*; the hashed requirements
+beside it are named in it by digest, so that it covers them too.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from packaging.specifiers import InvalidSpecifier, SpecifierSet
+from pydantic import AfterValidator, Field
+
+from samebits.pins.allow import Allowed
+from samebits.schema import Closed
+
+
+def _is_specifier(text: str) -> str:
+    try:
+        SpecifierSet(text)
+    except InvalidSpecifier:
+        raise ValueError("a version specifier, for instance >=3.11,<3.14") from None
+    return text
+
+
+Identifier = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]{0,63}$")]
+Text = Annotated[str, Field(min_length=1)]
+Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+GitObject = Annotated[str, Field(pattern=r"^[0-9a-f]{40}$")]
+Version = Annotated[str, Field(pattern=r"^[0-9]+(\.[0-9]+)*([a-z0-9.+-]*)$")]
+Specifier = Annotated[str, AfterValidator(_is_specifier)]
+Status = Literal["certified here", "never run"]
+
+
+class Hardware(Closed):
+    """What the row runs on. ``count`` accelerators of kind ``accelerator``; none on CPU rows."""
+
+    arch: Literal["x86_64", "aarch64"]
+    accelerator: Text
+    """``none``, or the accelerator's name as its driver says it."""
+    count: Annotated[int, Field(ge=0, le=4096)]
+    cores: Annotated[int, Field(ge=1)]
+    """CPU cores that the row's recipes need to end in the time they promise."""
+    memory_gib: Annotated[int, Field(ge=1)]
+    disk_gib: Annotated[int, Field(ge=1)]
+    exact_with: list[str]
+    """CPU features of the machines on which exactness was seen, by their /proc/cpuinfo names."""
+
+
+class Switch(Closed):
+    """The aligned switch: the one setting in which the control arm differs from the run (rule 11)."""
+
+    name: Text
+    aligned: Text
+    control: Text
+
+
+class Package(Closed):
+    """One distribution whose version the row pins."""
+
+    name: Text
+    version: Version
+    wheel_sha256: Sha256 | None = None
+    """Of the one wheel there is; packages with a wheel per platform have theirs in the requirements."""
+
+
+class Build(Closed):
+    """One accepted build of torch. A wheel differs by platform and Python, and so do its files."""
+
+    version: Version
+    python: Annotated[str, Field(pattern=r"^cp3[0-9]{1,2}$")]
+    platform: Text
+    wheel_sha256: Sha256
+    content_sha256: Sha256
+    """Digest over the installed files, see :mod:`samebits.pins.content`."""
+    status: Status
+
+
+class Repository(Closed):
+    """Source the row is built from: a commit names history, the tree names the files."""
+
+    name: Text
+    url: Text
+    commit: GitObject
+    tree: GitObject
+
+
+class Requirements(Closed):
+    """The hashed requirements beside the row."""
+
+    file: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]*\.txt$")]
+    sha256: Sha256
+
+
+class Gate(Closed):
+    """What is certified, per field. A field that is not listed is refused, whatever its value."""
+
+    engine: dict[str, Allowed]
+    actor: dict[str, Allowed]
+    request: dict[str, Allowed]
+
+
+class Row(Closed):
+    """One row file."""
+
+    schema_version: Literal[1]
+    id: Identifier
+    title: Text
+    status: Status
+    hardware: Hardware
+    python: Specifier
+    switch: Switch
+    requirements: Requirements
+    packages: list[Package]
+    torch_builds: list[Build] = Field(default_factory=list)
+    repositories: list[Repository] = Field(default_factory=list)
+    base_image: Annotated[str, Field(pattern=r"^[^\s@]+@sha256:[0-9a-f]{64}$")] | None = None
+    cuda: Version | None = None
+    driver_floor: Version | None = None
+    gate: Gate

@@ -1,0 +1,176 @@
+"""What the fields of a recipe demand of each other, beyond what each may be alone.
+
+A certification that cannot show what it must (no preemption possible, both packings the same) would end *vacuous* after
+minutes; these checks say so at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from samebits.recipe.sampling import CONFORMING
+from samebits.schema import Conflict, nearest
+
+if TYPE_CHECKING:
+    from samebits.recipe.model import Exclusion, Recipe
+
+PROMPT_ROOM: Final = 16
+"""Tokens that a model length must leave for the prompt: fewer hold no problem at all."""
+
+_VECTOR: Final = 16
+"""silu and the matrix tiles treat a last, partial vector in another order, so seeded widths are multiples of it."""
+
+
+def conflicts(recipe: Recipe) -> Iterator[Conflict]:
+    """Everything wrong with ``recipe``, in the order of its file."""
+    yield from _model(recipe)
+    yield from _lengths(recipe)
+    yield from _cache(recipe)
+    yield from _packings(recipe)
+    if recipe.actor.force_on_policy_ratio:
+        yield Conflict(
+            "actor.force_on_policy_ratio",
+            found="true",
+            accepted="false; true only inside an exclusion, which shows that it is refused",
+            next_step="Remove it: with it the recompute would never run (rule 3).",
+        )
+    for number, exclusion in enumerate(recipe.exclusions):
+        yield from _exclusion(recipe, number, exclusion)
+
+
+def _model(recipe: Recipe) -> Iterator[Conflict]:
+    model = recipe.model
+    if model.source != "seeded":
+        if model.shape is not None:
+            yield Conflict(
+                "model.shape",
+                found="a table",
+                accepted=f"nothing: source = {model.source!r} brings its own shape",
+                next_step='Remove it, or set source = "seeded".',
+            )
+        return
+    shape = model.shape
+    if shape is None:
+        yield Conflict(
+            "model.shape",
+            found="nothing",
+            accepted='a table: source = "seeded" draws weights in this shape',
+            next_step="Add [model.shape].",
+        )
+        return
+    for name in ("vocab_size", "hidden_size", "intermediate_size", "head_dim"):
+        width = getattr(shape, name)
+        if width % _VECTOR:
+            yield Conflict(
+                f"model.shape.{name}",
+                found=width,
+                accepted=f"a multiple of {_VECTOR}",
+                next_step="Choose a wider or a narrower one.",
+            )
+    if shape.num_attention_heads % shape.num_key_value_heads:
+        yield Conflict(
+            "model.shape.num_key_value_heads",
+            found=shape.num_key_value_heads,
+            accepted=f"a divisor of num_attention_heads = {shape.num_attention_heads}",
+        )
+
+
+def _lengths(recipe: Recipe) -> Iterator[Conflict]:
+    engine, response = recipe.engine, recipe.workload.max_response_tokens
+    if engine.max_model_len < response + PROMPT_ROOM:
+        yield Conflict(
+            "engine.max_model_len",
+            found=engine.max_model_len,
+            accepted=f"at least {response + PROMPT_ROOM}: max_response_tokens = {response} and {PROMPT_ROOM} of prompt",
+        )
+    if engine.max_num_batched_tokens < engine.max_num_seqs:
+        yield Conflict(
+            "engine.max_num_batched_tokens",
+            found=engine.max_num_batched_tokens,
+            accepted=f"at least max_num_seqs = {engine.max_num_seqs}, so that all running sequences can decode",
+        )
+    certification = recipe.certification
+    most = _trajectories(recipe) * (certification.refits + 1) * response
+    if certification.min_tokens > most:
+        yield Conflict(
+            "certification.min_tokens",
+            found=certification.min_tokens,
+            accepted=f"at most {most}: {_trajectories(recipe)} trajectories × {certification.refits + 1} rounds "
+            f"× {response} tokens",
+        )
+    if certification.probe_sequences > _trajectories(recipe):
+        yield Conflict(
+            "certification.probe_sequences",
+            found=certification.probe_sequences,
+            accepted=f"at most {_trajectories(recipe)}, the trajectories of one round",
+        )
+
+
+def _cache(recipe: Recipe) -> Iterator[Conflict]:
+    engine = recipe.engine
+    pages = -(-engine.max_model_len // engine.block_size)
+    if engine.num_gpu_blocks < pages:
+        yield Conflict(
+            "engine.num_gpu_blocks",
+            found=engine.num_gpu_blocks,
+            accepted=f"at least {pages}: one sequence of max_model_len = {engine.max_model_len} needs as many pages "
+            f"of block_size = {engine.block_size}",
+        )
+    together = min(engine.max_num_seqs, _trajectories(recipe))
+    if engine.num_gpu_blocks >= together * pages:
+        yield Conflict(
+            "engine.num_gpu_blocks",
+            found=engine.num_gpu_blocks,
+            accepted=f"fewer than {together * pages}: with so many pages {together} sequences always fit, "
+            f"and min_preemptions = {recipe.certification.min_preemptions} can never be met",
+        )
+
+
+def _packings(recipe: Recipe) -> Iterator[Conflict]:
+    actor, trajectories = recipe.actor, _trajectories(recipe)
+    if actor.train_pack == actor.recompute_pack:
+        yield Conflict(
+            "actor.train_pack",
+            found=actor.train_pack,
+            accepted=f"anything but recompute_pack = {actor.recompute_pack}: the two forwards must be packed "
+            "differently (rule 3)",
+        )
+    elif min(actor.train_pack, actor.recompute_pack) >= trajectories:
+        yield Conflict(
+            "actor.train_pack",
+            found=f"{actor.train_pack}, and recompute_pack = {actor.recompute_pack}",
+            accepted=f"one of the two below {trajectories}, the trajectories of one round; otherwise both pack them "
+            "all into one forward (rule 3)",
+        )
+
+
+def _exclusion(recipe: Recipe, number: int, exclusion: Exclusion) -> Iterator[Conflict]:
+    own = _own_settings(recipe, exclusion.kind)
+    for name, value in exclusion.set.items():
+        field = f"exclusions[{number}].set.{name}"
+        if name not in own:
+            near = nearest(name, own)
+            yield Conflict(
+                field,
+                found="an unknown field",
+                accepted=", ".join(sorted(own)),
+                next_step=f"Did you mean {near!r}?" if near else "Remove it.",
+            )
+        elif type(value) is type(own[name]) and value == own[name]:
+            yield Conflict(
+                field,
+                found=repr(value),
+                accepted="a value that differs from the certified one; this one excludes nothing",
+                next_step="Change the value or remove the exclusion.",
+            )
+
+
+def _own_settings(recipe: Recipe, kind: str) -> Mapping[str, Any]:
+    if kind == "engine":
+        return recipe.engine.model_dump()
+    return recipe.actor.model_dump() if kind == "actor" else CONFORMING
+
+
+def _trajectories(recipe: Recipe) -> int:
+    return recipe.workload.problems_per_round * recipe.workload.samples_per_problem
