@@ -6,94 +6,39 @@ that a setting which nobody has thought about can never slip into a certificatio
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any, NoReturn, TypeAlias
+from collections.abc import Mapping
+from typing import Any, TypeAlias
+
+from pydantic import TypeAdapter, ValidationError
 
 from samebits.errors import GateError, InputError
+from samebits.pins import Allowed, Range, Values
+from samebits.schema import nearest
 
-Scalar: TypeAlias = bool | int | float | str
+Accepted: TypeAlias = Values | Range
+"""What one field accepts, as the row's file says it; ``accepts(value)`` asks, ``str`` is for errors."""
 
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Accepted:
-    """What one field accepts: any of ``values``, anything from ``minimum`` to ``maximum``, or nothing at all.
-
-    Types count: ``True`` is not 1, 1 is not 1.0 and ``"1"`` is neither.
-    """
-
-    values: tuple[Scalar, ...] = ()
-    minimum: int | float | None = None
-    maximum: int | float | None = None
-    none: bool = False
-    """Whether "not set" is accepted. TOML has no null, so a row writes ``none = true``."""
-
-    @classmethod
-    def from_json(cls, data: Any, *, path: str) -> Accepted:
-        """A row's words for it: a list of values, or ``{values, min, max, none}``.
-
-        Raises:
-            InputError: ``data`` is neither, or accepts nothing; ``path`` names the field.
-        """
-        if isinstance(data, list):
-            data = {"values": data}
-        if not isinstance(data, Mapping) or not data or not set(data) <= {"values", "min", "max", "none"}:
-            _malformed(path, data)
-        values, low, high, none = data.get("values", []), data.get("min"), data.get("max"), data.get("none", False)
-        if not isinstance(values, list) or not isinstance(none, bool):
-            _malformed(path, data)
-        if not all(value is None or type(value) in {bool, int, float, str} for value in values):
-            _malformed(path, data)
-        if (low is None) != (high is None) or not _is_range(low, high):
-            _malformed(path, data)
-        accepted = cls(
-            values=tuple(value for value in values if value is not None),
-            minimum=low,
-            maximum=high,
-            none=none or None in values,
-        )
-        if accepted == cls():
-            _malformed(path, data)
-        return accepted
-
-    def admits(self, value: Any) -> bool:
-        """Whether ``value`` is accepted, type and all."""
-        if value is None:
-            return self.none
-        if any(type(value) is type(candidate) and value == candidate for candidate in self.values):
-            return True
-        if self.minimum is None or self.maximum is None or type(value) is not type(self.minimum):
-            return False
-        return bool(self.minimum <= value <= self.maximum)  # false for NaN
-
-    def __str__(self) -> str:
-        parts = [repr(value) for value in self.values]
-        if self.minimum is not None:
-            parts.append(f"{self.minimum!r} to {self.maximum!r} ({type(self.minimum).__name__})")
-        if self.none:
-            parts.append("None")
-        return " or ".join(parts)
+_ACCEPTED: TypeAdapter[Accepted] = TypeAdapter(Allowed)
 
 
 def accepted_from_json(gate: Mapping[str, Any], *, where: str) -> dict[str, Accepted]:
-    """A row's gate table, for instance ``[gate.engine]``, as :class:`Accepted` by field name.
+    """A row's gate table, for instance ``[gate.engine]``, by field name: lists of values and ``{min, max}``.
 
     Raises:
-        InputError: a field of the table is malformed.
+        InputError: a field of the table is neither; ``where`` names the table.
     """
-    return {name: Accepted.from_json(data, path=f"{where}.{name}") for name, data in gate.items()}
+    return {name: _parse(data, f"{where}.{name}") for name, data in gate.items()}
 
 
 def conflicts(settings: Mapping[str, Any], accepted: Mapping[str, Accepted], *, where: str) -> list[GateError]:
-    """Every field of ``settings`` that ``accepted`` does not name or admit, then every field that is missing.
+    """Every field of ``settings`` that ``accepted`` does not name or accept, then every field that is missing.
 
     ``where`` says whose settings they are, for instance ``engine``.
     """
     found = [
-        _unknown(name, accepted, where=where) if name not in accepted else _value(name, value, accepted[name], where)
+        _unknown(name, accepted, where) if name not in accepted else _value(name, value, accepted[name], where)
         for name, value in settings.items()
-        if name not in accepted or not accepted[name].admits(value)
+        if name not in accepted or not accepted[name].accepts(value)
     ]
     missing = [
         GateError(
@@ -133,40 +78,37 @@ def raise_first(found: list[GateError]) -> None:
     )
 
 
-def nearest(name: str, names: Iterable[str]) -> str:
-    """The hint for an unknown name: its nearest neighbour, or to leave it out."""
-    near = difflib.get_close_matches(name, list(names), n=1)
-    return f"Did you mean {near[0]!r}?" if near else "Remove it."
+def hint(name: str, names: Mapping[str, Any]) -> str:
+    """The next step for an unknown name: its nearest neighbour, or to leave it out."""
+    near = nearest(name, names)
+    return f"Did you mean {near!r}?" if near else "Remove it."
 
 
-def _unknown(name: str, accepted: Mapping[str, Accepted], *, where: str) -> GateError:
+def _parse(data: Any, path: str) -> Accepted:
+    try:
+        return _ACCEPTED.validate_python(data)
+    except ValidationError as error:
+        raise InputError(
+            path,
+            found=repr(data)[:120],
+            accepted=error.errors(include_url=False)[0]["msg"].removeprefix("Value error, "),
+            next_step="Mend the row file.",
+        ) from None
+
+
+def _unknown(name: str, accepted: Mapping[str, Accepted], where: str) -> GateError:
     return GateError(
         f"{where}.{name}",
         found="an unknown setting",
         accepted=", ".join(sorted(accepted)) or "no settings at all",
-        next_step=nearest(name, accepted),
+        next_step=hint(name, accepted),
     )
 
 
 def _value(name: str, value: Any, rule: Accepted, where: str) -> GateError:
     return GateError(
         f"{where}.{name}",
-        found=repr(value),
+        found=repr(value)[:120],
         accepted=rule,
         next_step="Use an accepted value; this row has not been certified with any other.",
-    )
-
-
-def _is_range(low: Any, high: Any) -> bool:
-    if low is None:
-        return True
-    return type(low) is type(high) and type(low) in {int, float} and bool(low <= high)
-
-
-def _malformed(path: str, data: Any) -> NoReturn:
-    raise InputError(
-        path,
-        found=repr(data)[:120],
-        accepted="a list of values, or a table of values, min with max of one type, none",
-        next_step="Mend the row file.",
     )
