@@ -1,0 +1,150 @@
+"""Where the files of a certificate lie, and how they are written and read.
+
+===================  ==========================================================
+``X.statement.json`` what a run leaves: the statement, not signed
+``X.sigstore.json``  the certificate: the same statement, signed
+``X.evidence/``      every subject of the statement, under its own name
+===================  ==========================================================
+
+Files are written whole or not at all.  Files that somebody else wrote are read with a size limit and never through a
+symbolic link, so that a certificate cannot point at something outside its own folder.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import tempfile
+from pathlib import Path
+from typing import Final
+
+from samebits.certificate.strict_json import invalid
+from samebits.errors import InputError
+
+BUNDLE_SUFFIX: Final = ".sigstore.json"
+STATEMENT_SUFFIX: Final = ".statement.json"
+EVIDENCE_SUFFIX: Final = ".evidence"
+
+
+def bundle_path(path: Path) -> Path:
+    """``X.sigstore.json`` of a statement or bundle ``X``.
+
+    Raises:
+        InputError: the name ends otherwise.
+    """
+    return path.with_name(_stem(path) + BUNDLE_SUFFIX)
+
+
+def statement_path(path: Path) -> Path:
+    """``X.statement.json`` of a statement or bundle ``X``.
+
+    Raises:
+        InputError: the name ends otherwise.
+    """
+    return path.with_name(_stem(path) + STATEMENT_SUFFIX)
+
+
+def evidence_folder(path: Path) -> Path:
+    """``X.evidence`` of a statement or bundle ``X``.
+
+    Raises:
+        InputError: the name ends otherwise.
+    """
+    return path.with_name(_stem(path) + EVIDENCE_SUFFIX)
+
+
+def subject_file(folder: Path, name: str) -> Path:
+    """The file of subject ``name`` in the evidence ``folder``.  ``name`` was checked when the statement was parsed.
+
+    Raises:
+        InvalidCertificate: the folder or the file is missing, a symbolic link, or not what its place asks for.
+    """
+    for path, is_kind, wanted in ((folder, stat.S_ISDIR, "a folder"), (folder / name, stat.S_ISREG, "a regular file")):
+        try:
+            mode = path.lstat().st_mode
+        except OSError as error:
+            raise invalid(str(path), found=_reason(error), accepted=wanted) from None
+        if not is_kind(mode):
+            raise invalid(str(path), found=_file_kind(mode), accepted=wanted)
+    return folder / name
+
+
+def read(path: Path, *, limit: int) -> bytes:
+    """All bytes of the regular file at ``path``, at most ``limit`` of them.
+
+    Raises:
+        InputError: no such file, or unreadable.
+        InvalidCertificate: a symbolic link, not a regular file, or longer than ``limit``.
+    """
+    try:
+        # O_NONBLOCK: a named pipe would otherwise block before it can be refused.
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as error:
+        if path.is_symlink():
+            raise invalid(str(path), found="a symbolic link", accepted="a regular file") from None
+        raise InputError(
+            str(path), found=_reason(error), accepted="a readable file", next_step="Check the path."
+        ) from None
+    with os.fdopen(descriptor, "rb") as stream:
+        mode = os.fstat(descriptor).st_mode
+        if not stat.S_ISREG(mode):
+            raise invalid(str(path), found=_file_kind(mode), accepted="a regular file")
+        data = stream.read(limit + 1)
+    if len(data) > limit:
+        raise invalid(str(path), found=f"more than {limit} bytes", accepted=f"at most {limit} bytes")
+    return data
+
+
+def write(path: Path, data: bytes, *, mode: int = 0o644, replace: bool = True) -> None:
+    """``data`` at ``path``, whole or not at all: also after a crash, and never readable beyond ``mode``.
+
+    Raises:
+        FileExistsError: ``replace`` is false and there is something at ``path``.
+        OSError: the folder is missing, full or not writable; on a few network file systems also for want of hard
+            links when ``replace`` is false.
+    """
+    # mkstemp creates with 0600, so a private key is private from its first byte.
+    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    temporary = Path(name)
+    try:
+        with os.fdopen(descriptor, "wb") as stream:
+            os.fchmod(descriptor, mode)
+            stream.write(data)
+            stream.flush()
+            os.fsync(descriptor)
+        if replace:
+            temporary.replace(path)
+        else:
+            path.hardlink_to(temporary)  # unlike a rename, fails where something is
+    finally:
+        temporary.unlink(missing_ok=True)
+    _sync_folder(path.parent)
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _stem(path: Path) -> str:
+    for suffix in (BUNDLE_SUFFIX, STATEMENT_SUFFIX):
+        if path.name.endswith(suffix) and path.name != suffix:
+            return path.name.removesuffix(suffix)
+    raise InputError(
+        str(path),
+        found=f"the name {path.name!r}",
+        accepted=f"NAME{BUNDLE_SUFFIX} or NAME{STATEMENT_SUFFIX}",
+        next_step="Name the certificate itself, not its folder.",
+    )
+
+
+def _reason(error: OSError) -> str:
+    return (error.strerror or type(error).__name__).lower()
+
+
+def _file_kind(mode: int) -> str:
+    kinds = {stat.S_IFLNK: "a symbolic link", stat.S_IFDIR: "a folder", stat.S_IFREG: "a regular file"}
+    return kinds.get(stat.S_IFMT(mode), "a special file")
