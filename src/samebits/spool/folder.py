@@ -42,16 +42,15 @@ class Folder:
             InputError: it holds the messages of an earlier run, or cannot be written.
         """
         try:
-            for part in self._parts:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            for folder in (self.path, *self._parts):
                 # Whoever can write here can answer for the worker.
-                part.mkdir(parents=True, exist_ok=True, mode=0o700)
+                folder.mkdir(exist_ok=True, mode=0o700)
             used = [self.heartbeat] if self.heartbeat.exists() else []
             used += [file for part in self._parts for file in sorted(part.iterdir())]
             if used:
                 raise _stale(self.path, used[0])
-            self.parent.touch(exist_ok=False)
-        except FileExistsError:
-            raise _stale(self.path, self.parent) from None
+            self._claim_alone()
         except OSError as error:
             raise InputError(
                 f"spool {self.path}",
@@ -59,6 +58,13 @@ class Folder:
                 accepted="a folder that can be made and written",
                 next_step="Choose a folder on a writable disk.",
             ) from None
+
+    def _claim_alone(self) -> None:
+        """Of two parents that get here at once, one succeeds."""
+        try:
+            self.parent.touch(exist_ok=False)
+        except FileExistsError:
+            raise _stale(self.path, self.parent) from None
 
 
 def _stale(spool: Path, file: Path) -> InputError:
@@ -102,14 +108,22 @@ def read(path: Path, limit: int) -> bytes | None:
 
     Raises:
         InputError: it is larger than ``limit`` bytes.
+        MachineError: it is there and cannot be read.
     """
     try:
         size = path.stat().st_size
+        if size > limit:
+            raise too_large(f"spool file {path}", size, limit)
+        return path.read_bytes()
     except FileNotFoundError:
         return None
-    if size > limit:
-        raise too_large(str(path), size, limit)
-    return path.read_bytes()
+    except OSError as error:
+        raise MachineError(
+            f"spool file {path}",
+            found=error.strerror,
+            accepted="a file that can be read",
+            next_step="Run the parent and the worker as users who can read each other's files.",
+        ) from None
 
 
 def too_large(field: str, size: int, limit: int) -> InputError:

@@ -70,10 +70,12 @@ def die_with_parent() -> None:
 
 
 def _is_alive(pid: int) -> bool:
+    """Whether ``pid`` runs; a zombie that nobody reaps does not, though a signal finds it."""
     try:
         os.kill(pid, 0)
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except ProcessLookupError:
         return False
-    except PermissionError:
+    except OSError:  # somebody else's process, or no /proc
         return True
-    return True
+    return state not in ("Z", "X")

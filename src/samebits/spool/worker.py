@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import signal
 import threading
 import time
@@ -16,14 +15,11 @@ from samebits.spool.folder import LIMIT, Folder, Pause, read, write
 from samebits.spool.group import Group, launch, status_text
 from samebits.spool.heartbeat import Heart, Pulse
 from samebits.spool.lifeline import whereabouts
+from samebits.spool.log import Log
 from samebits.spool.message import SHUTDOWN, Call, Failure, Note, Reply, decode, encode, error_of
 
 OnProgress = Callable[[Mapping[str, Any]], None]
 
-LOG_LINES: Final = 12
-"""Last lines of the log that go into an error."""
-
-_LOG_TAIL: Final = 16 * 1024
 _LOOK: Final = 0.1
 _GRACE: Final = 5.0
 
@@ -37,14 +33,15 @@ class Worker:
         name: str,
         folder: Folder,
         group: Group,
-        log: Path,
+        log: Log,
         heart: contextlib.ExitStack,
+        ready_timeout: float,
         stale_after: float,
         limit: int,
     ) -> None:
         """Use :meth:`start`."""
         self.name = name
-        self.log = log
+        self._log = log
         self._folder = folder
         self._group = group
         self._heart = heart
@@ -55,7 +52,9 @@ class Worker:
         self._answered = 0
         self._ended: str | None = None
         self._lock = threading.Lock()
-        self._log_began = 0
+        self._ready_timeout = ready_timeout
+        self._started = time.monotonic()
+        self._is_ready = False
 
     @classmethod
     def start(
@@ -66,12 +65,14 @@ class Worker:
         spool: Path,
         log: Path,
         environment: Mapping[str, str],
+        wait: bool = True,
         ready_timeout: float = 120.0,
         stale_after: float = 30.0,
         limit: int = LIMIT,
     ) -> Self:
         """Start ``command``, whose program serves the folder ``spool``, and wait until it does.
 
+        Without ``wait`` the first call waits instead, so that several workers can import torch at once.
         ``environment`` is all that the process gets (:func:`samebits.environment.worker_environment`).  Standard
         output and error go to the end of the file ``log``.  ``ready_timeout`` and ``stale_after`` are seconds; a
         heartbeat that is silent for longer than ``stale_after`` means a hung process.  ``limit`` is the largest
@@ -103,17 +104,14 @@ class Worker:
                 name=name,
                 folder=folder,
                 group=group,
-                log=log,
+                log=Log(log, began),
                 heart=stack.pop_all(),
+                ready_timeout=ready_timeout,
                 stale_after=stale_after,
                 limit=limit,
             )
-        worker._log_began = began
-        try:
-            worker._wait_until_ready(ready_timeout)
-        except BaseException:
-            worker._release()
-            raise
+        if wait:
+            worker._wait_until_ready()
         return worker
 
     @property
@@ -150,6 +148,8 @@ class Worker:
         with self._lock:
             if self._ended is not None:
                 self._raise(self._ended, f"a worker that runs, to call {method!r}")
+            if not self._is_ready:
+                self._wait_until_ready()
             number = self._sent + 1
             data = encode(Call(id=number, method=method, params=params), limit=self._limit)
             try:
@@ -201,13 +201,20 @@ class Worker:
         self._ended = why
         self._release()
 
-    def _wait_until_ready(self, timeout: float) -> None:
-        pause, deadline = Pause(), time.monotonic() + timeout
-        while not self._folder.heartbeat.exists():
-            self._look_for_end("a worker that gets ready")
-            if time.monotonic() > deadline:
-                self._fail("not ready", f"ready within {timeout:g} s")
-            pause.sleep()
+    def _wait_until_ready(self) -> None:
+        pause = Pause()
+        try:
+            while not self._folder.heartbeat.exists():
+                status = self._group.ended()
+                if status is not None:
+                    self._fail(f"{status_text(status)} before it was ready", "a worker that gets ready")
+                if time.monotonic() - self._started > self._ready_timeout:
+                    self._fail(f"not ready after {self._ready_timeout:g} s", "a worker that gets ready")
+                pause.sleep()
+        except BaseException:
+            self._release()
+            raise
+        self._is_ready = True
 
     def _wait_for_reply(self, number: int, method: str, timeout: float | None, on_progress: OnProgress | None) -> Reply:
         pause, began, looked, seen = Pause(), time.monotonic(), 0.0, 0
@@ -274,13 +281,8 @@ class Worker:
             f"worker {self.name}",
             found=f"{method!r} raised {failure.found}",
             accepted="a reply",
-            next_step=f"Read the whole traceback in {self.log}.",
+            next_step=f"Read the whole traceback in {self._log.path}.",
         )
-
-    def _look_for_end(self, accepted: str) -> None:
-        status = self._group.ended()
-        if status is not None:
-            self._fail(status_text(status), accepted)
 
     def _fail(self, found: str, accepted: str) -> NoReturn:
         """End the process, then raise."""
@@ -288,20 +290,12 @@ class Worker:
         self._raise(found, accepted)
 
     def _raise(self, found: str, accepted: str) -> NoReturn:
-        lines = self._last_lines()
+        lines = self._log.last_lines()
         raise WorkerError(
             f"worker {self.name}",
             found=found,
             accepted=accepted,
-            next_step=f"Its log, {self.log}, ends:\n{lines}" if lines else f"Its log, {self.log}, is empty.",
+            next_step=f"Its log, {self._log.path}, ends:\n{lines}"
+            if lines
+            else f"Its log, {self._log.path}, is empty.",
         ) from None
-
-    def _last_lines(self) -> str:
-        try:
-            with self.log.open("rb") as stream:
-                end = stream.seek(0, os.SEEK_END)
-                stream.seek(max(self._log_began, end - _LOG_TAIL))
-                lines = stream.read().decode("utf-8", "replace").splitlines()
-        except OSError:
-            return ""
-        return "\n".join(f"  {line}" for line in lines[-LOG_LINES:])
