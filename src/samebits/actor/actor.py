@@ -1,0 +1,284 @@
+"""The policy worker on the kit's own op sets."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from importlib.metadata import version as installed
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from samebits.actor import policy as sides
+from samebits.actor.determinism import be_deterministic
+from samebits.actor.export import export
+from samebits.actor.loss import group_advantages
+from samebits.actor.masters import Masters
+from samebits.actor.optimizer import Optimizer
+from samebits.actor.packing import pack_of_each, recompute_packing, train_packing
+from samebits.actor.policy import Policy, Progress, silent
+from samebits.actor.protocol import Computed, Constructed, Exported, Probed, Replayed, Stepped, Tokens
+from samebits.actor.sealing import Vault, seal, to_lists
+from samebits.actor.sequence import Sequence as CallSequence
+from samebits.actor.sequence import Stage
+from samebits.actor.settings import certified, refuse_shared_sides
+from samebits.actor.trajectories import check_rewards, check_trajectories
+from samebits.actor.ulp import one_ulp_away
+from samebits.actor.update import PolicyUpdate
+from samebits.bits import Bits
+from samebits.errors import InputError
+from samebits.models import open_folder
+from samebits.models.family import Decoder
+from samebits.ops import opset
+from samebits.ops.opset import OpSet
+from samebits.recipe.model import Actor
+
+
+class NativeActor:
+    """One policy: masters, optimizer, and the calls of ``samebits.actor.protocol`` in their order.
+
+    Deterministic: two actors built alike and called alike commit to the same digests, in one process or in two.
+    """
+
+    def __init__(
+        self, decoder: Decoder, weights: Mapping[str, Tensor], ops: OpSet, settings: Actor, max_model_len: int
+    ) -> None:
+        """``weights`` are the initial deployed weights, policy version 0; ``max_model_len`` the key slots L.
+
+        Raises:
+            GateError: the settings would make one side of the other.
+            InputError: ``max_model_len`` is not a length that the model has positions for.
+        """
+        refuse_shared_sides(settings)
+        if not 1 <= max_model_len <= decoder.max_positions:
+            raise InputError(
+                "actor.max_model_len",
+                found=max_model_len,
+                accepted=f"1 to {decoder.max_positions}",
+                next_step="Use the engine's max_model_len, within the model's positions.",
+            )
+        self._settings = settings
+        self._masters = Masters(weights, decoder.frozen())
+        self._optimizer = Optimizer(self._masters, settings)
+        self._policy = Policy(decoder=decoder, ops=ops, weights=self._masters.deployed, max_model_len=max_model_len)
+        self._calls = CallSequence()
+        self._vault = Vault()
+        self._recomputed: tuple[list[Tokens], list[Bits]] = ([], [])
+        self._update = PolicyUpdate([], [], settings.clip_epsilon)
+
+    @classmethod
+    def open(
+        cls,
+        model_folder: Path,
+        op_set: str,
+        settings: Mapping[str, Any],
+        max_model_len: int,
+        gate: Mapping[str, Any],
+    ) -> NativeActor:
+        """An actor from a prepared model folder, its settings passed by the row's gate.
+
+        Sets up this process' torch (threads, deterministic algorithms) once everything has been accepted.
+
+        Raises:
+            GateError: a setting that the row does not accept.
+            InputError: unknown settings, op set, or a folder that does not hold what it should.
+        """
+        accepted = certified(settings, gate)
+        ops = opset(op_set)
+        decoder, weights = open_folder(model_folder)
+        be_deterministic(accepted.threads)
+        return cls(decoder, weights, ops, accepted, max_model_len)
+
+    def constructed(self) -> Constructed:
+        """The actor as built."""
+        deployed = self._masters.deployed
+        return Constructed(
+            settings=self._settings.model_dump() | {"max_model_len": self._policy.max_model_len},
+            op_set=self._policy.ops.name,
+            dtype=str(next(iter(deployed.values())).dtype).removeprefix("torch."),
+            parameters=sum(weight.numel() for weight in deployed.values()),
+            threads=torch.get_num_threads(),
+            libraries={"torch": torch.__version__, "safetensors": installed("safetensors")},
+            layers=self._policy.decoder.layers,
+        )
+
+    def recompute(self, trajectories: Sequence[Tokens], version: int, progress: Progress = silent) -> Computed:
+        """Seals the logprobs of all response tokens, forward only, in the recompute's packing.
+
+        Raises:
+            GateError: not due now.
+            InputError: another policy version, or trajectories that cannot be computed.
+        """
+        self._calls.expect("recompute", version)
+        self._check(trajectories)
+        # What was sealed before belongs to another policy version.
+        self._vault.clear()
+        computed, patterns = self._recompute(trajectories, progress)
+        self._vault.put(computed.sealed, patterns)
+        return computed
+
+    def train_forward(
+        self, trajectories: Sequence[Tokens], rewards: Sequence[float], version: int, progress: Progress = silent
+    ) -> Computed:
+        """Seals the logprobs of the loss' own forward and keeps its gradients.
+
+        ``trajectories`` are those of the recompute, in its order; ``rewards`` one finite number each.
+
+        Raises:
+            GateError: not due now; after the step it never is (rule 4).
+            InputError: another policy version, other trajectories, or rewards that do not fit.
+        """
+        self._calls.expect("train_forward", version)
+        self._check(trajectories)
+        check_rewards(rewards, trajectories)
+        computed, patterns = self._train_forward(trajectories, rewards, progress)
+        self._vault.put(computed.sealed, patterns)
+        return computed
+
+    def step(self, version: int) -> Stepped:
+        """The optimizer step from ``version`` to the next.
+
+        Raises:
+            GateError: not due now.
+            InputError: another policy version.
+            MachineError: a gradient is missing or not finite; nothing was stepped.
+        """
+        self._calls.expect("step", version)
+        return self._step()
+
+    def export(self, path: Path, version: int) -> Exported:
+        """Writes the deployed weights of ``version``; see :func:`samebits.actor.export.export`.
+
+        Raises:
+            GateError: gradients are pending.
+            InputError: another policy version, or no such folder.
+            MachineError: the file could not be written.
+        """
+        self._calls.expect("export", version)
+        exported = export(self._masters, path, version)
+        if self._calls.stage is Stage.STEPPED:
+            self._calls.stage = Stage.READY
+        return exported
+
+    def probe(self, layer: int, trajectories: Sequence[Tokens], version: int) -> Probed:
+        """Both sides before and after one ulp on ``layer``'s input norm weight, as deployed (rule 3).
+
+        Raises:
+            GateError: gradients are pending.
+            InputError: another policy version, no such layer, or trajectories that cannot be computed.
+            MachineError: the weight did not come back to its own bits.
+        """
+        self._calls.expect("probe", version)
+        self._check(trajectories)
+        if not 0 <= layer < self._policy.decoder.layers:
+            raise InputError(
+                "actor.probe.layer",
+                found=layer,
+                accepted=f"0 to {self._policy.decoder.layers - 1}",
+                next_step="Probe each layer of the model in turn.",
+            )
+        name = self._policy.decoder.input_norm(layer)
+        recompute, train = self._both_sides(trajectories)
+        with one_ulp_away(name, self._masters.deployed[name]):
+            recompute_probed, train_probed = self._both_sides(trajectories)
+        return Probed(
+            layer=layer,
+            recompute=to_lists(recompute),
+            recompute_probed=to_lists(recompute_probed),
+            train=to_lists(train),
+            train_probed=to_lists(train_probed),
+        )
+
+    def reveal(self, commitment: str) -> list[list[int]]:
+        """The patterns behind a commitment of this policy version, per trajectory in request order.
+
+        Raises:
+            InputError: nothing has that commitment.
+        """
+        return self._vault.reveal(commitment)
+
+    def replay_step(
+        self, trajectories: Sequence[Tokens], rewards: Sequence[float], version: int, progress: Progress = silent
+    ) -> Replayed:
+        """Repeats the update of a finished round, so that a resumed run finds masters and optimizer as they were.
+
+        Raises:
+            GateError: not due now.
+            InputError: another policy version, or input that the round cannot have had.
+            MachineError: a gradient is missing or not finite; nothing was stepped.
+        """
+        self._calls.expect("replay_step", version)
+        self._check(trajectories)
+        check_rewards(rewards, trajectories)
+        self._vault.clear()
+        recompute, _ = self._recompute(trajectories, progress)
+        train, _ = self._train_forward(trajectories, rewards, progress)
+        return Replayed(recompute=recompute, train=train, stepped=self._step())
+
+    def _recompute(self, trajectories: Sequence[Tokens], progress: Progress) -> tuple[Computed, list[Bits]]:
+        began = time.perf_counter()
+        packing = recompute_packing(len(trajectories), self._settings.recompute_pack)
+        patterns = sides.recompute(self._policy, trajectories, packing, progress)
+        self._recomputed = (list(trajectories), patterns)
+        self._calls.stage = Stage.RECOMPUTED
+        sealed = seal(patterns, time.perf_counter() - began)
+        return Computed(sealed=sealed, packs=pack_of_each(packing)), patterns
+
+    def _train_forward(
+        self, trajectories: Sequence[Tokens], rewards: Sequence[float], progress: Progress
+    ) -> tuple[Computed, list[Bits]]:
+        began = time.perf_counter()
+        recomputed, old = self._recomputed
+        if list(trajectories) != recomputed:
+            raise InputError(
+                "actor.train_forward.trajectories",
+                found="other trajectories than those of the recompute",
+                accepted="the recompute's trajectories in its order",
+                next_step="The ratio needs an old logprob for each token; send both calls the same round.",
+            )
+        advantages = group_advantages(rewards, [trajectory.group for trajectory in trajectories])
+        packing = train_packing(len(trajectories), self._settings.train_pack)
+        update = PolicyUpdate(old, advantages, self._settings.clip_epsilon)
+        self._masters.forget_gradients()
+        patterns = sides.train_forward(self._policy, trajectories, packing, update, progress)
+        self._update = update
+        self._calls.stage = Stage.TRAINED
+        sealed = seal(patterns, time.perf_counter() - began)
+        return Computed(sealed=sealed, packs=pack_of_each(packing)), patterns
+
+    def _step(self) -> Stepped:
+        began = time.perf_counter()
+        update = self._update
+        norm = self._optimizer.step()
+        self._recomputed = ([], [])
+        self._calls.version += 1
+        self._calls.stage = Stage.STEPPED
+        return Stepped(
+            version=self._calls.version,
+            loss=repr(update.loss),
+            grad_norm=repr(norm),
+            advantages=[repr(advantage) for advantage in update.advantages],
+            off_policy_tokens=update.off_policy_tokens,
+            seconds=time.perf_counter() - began,
+        )
+
+    def _both_sides(self, trajectories: Sequence[Tokens]) -> tuple[list[Bits], list[Bits]]:
+        """Recompute and training forward without a loss: graph built, nothing propagated."""
+        count = len(trajectories)
+        recompute = sides.recompute(self._policy, trajectories, recompute_packing(count, self._settings.recompute_pack))
+        train = sides.train_forward(
+            self._policy, trajectories, train_packing(count, self._settings.train_pack), _no_objective
+        )
+        return recompute, train
+
+    def _check(self, trajectories: Sequence[Tokens]) -> None:
+        check_trajectories(
+            trajectories, vocab_size=self._policy.decoder.vocab_size, max_model_len=self._policy.max_model_len
+        )
+
+
+def _no_objective(pack: list[int], logprobs: Tensor) -> None:
+    """For a forward that is only looked at."""
+    del pack, logprobs

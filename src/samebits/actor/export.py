@@ -1,0 +1,59 @@
+"""A policy version as a file: the deployed weights, and digests of what was sent."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import torch
+from safetensors.torch import save_file
+
+from samebits.actor.masters import Masters
+from samebits.actor.protocol import Exported
+from samebits.errors import InputError, MachineError
+from samebits.hashing import sha256_file
+from samebits.integrity import digests
+
+
+@torch.no_grad()
+def export(masters: Masters, path: Path, version: int) -> Exported:
+    """Writes the deployed weights to ``path`` (safetensors) and returns the sender's digests.
+
+    A reader sees the old file or the whole new one.  It is not flushed to the disk: the file feeds the next refit,
+    and after a power cut the run is resumed from its evidence.
+
+    Raises:
+        InputError: the folder of ``path`` is not there.
+        MachineError: the file could not be written; ``path`` is as before.
+    """
+    began = time.perf_counter()
+    if not path.parent.is_dir():
+        raise InputError(
+            "path",
+            found=f"{path}, in a folder that does not exist",
+            accepted="a file name in an existing folder",
+            next_step="Make the folder first.",
+        )
+    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    try:
+        save_file({name: weight.detach() for name, weight in masters.deployed.items()}, partial, {"format": "pt"})
+        file_sha256 = sha256_file(partial)
+        partial.replace(path)
+    except Exception as error:  # safetensors raises its own, which derives from nothing narrower
+        raise MachineError(
+            str(path),
+            found=str(error),
+            accepted="room and permission to write the weights",
+            next_step="Free space or choose another folder for the run.",
+        ) from error
+    finally:
+        partial.unlink(missing_ok=True)
+    return Exported(
+        version=version,
+        master=digests(masters.master),
+        deployed=digests(masters.deployed),
+        frozen=masters.frozen,
+        file_sha256=file_sha256,
+        seconds=time.perf_counter() - began,
+    )

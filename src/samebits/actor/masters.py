@@ -1,0 +1,78 @@
+"""fp32 masters, and the deployed weights that are their roundings.
+
+Every forward runs on the deployed weights, the bits that the engine gets; every update goes to the masters, where a
+step smaller than bf16 can see is not lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import torch
+from torch import Tensor
+
+from samebits.errors import MachineError
+
+
+class Masters:
+    """The two copies of every parameter, and the fp32 gradients of those that train.
+
+    ``master`` and ``deployed`` map each parameter's name to its tensor; ``frozen`` gives those without a gradient,
+    each with the reason.  The gradient of a deployed weight is moved into fp32 as soon as a backward has finished with
+    it, so that those of several packs add up in fp32 and no second set is held.
+    """
+
+    def __init__(self, weights: Mapping[str, Tensor], frozen: Mapping[str, str]) -> None:
+        """``weights`` are copied, so a file mapped into memory is never written to."""
+        self.frozen = dict(frozen)
+        self.master = {name: weight.detach().to(torch.float32, copy=True) for name, weight in weights.items()}
+        self.deployed = {name: weight.detach().clone() for name, weight in weights.items()}
+        self.trained = [name for name in weights if name not in frozen]
+        self._reached: set[str] = set()
+        # Made once and kept: fresh pages for every step cost more than the step itself.
+        self._gradients = {name: torch.zeros_like(self.master[name]) for name in self.trained}
+        for name in self.trained:
+            self.master[name].grad = self._gradients[name]
+            self.deployed[name].requires_grad_()
+            self.deployed[name].register_post_accumulate_grad_hook(self._collect(name))  # type: ignore[no-untyped-call]  # torch's
+
+    def gradients(self) -> list[Tensor]:
+        """fp32 gradients of the trained parameters, in order.
+
+        Raises:
+            MachineError: a parameter that trains got none; a silent zero would look like a frozen one.
+        """
+        missing = [name for name in self.trained if name not in self._reached]
+        if missing:
+            raise MachineError(
+                f"gradient of {missing[0]}",
+                found=f"none ({len(missing)} of {len(self.trained)} tensors)",
+                accepted="a gradient for every tensor that is not frozen",
+                next_step="Run the training forward, or have the family declare the tensor frozen with a reason.",
+            )
+        return [self._gradients[name] for name in self.trained]
+
+    def forget_gradients(self) -> None:
+        """The next backward starts from zero."""
+        self._reached.clear()
+        for name in self.trained:
+            self.deployed[name].grad = None
+
+    @torch.no_grad()
+    def deploy(self) -> None:
+        """Rounds the trained masters into the deployed weights, to nearest even."""
+        names = self.trained
+        torch._foreach_copy_([self.deployed[name] for name in names], [self.master[name] for name in names])
+
+    def _collect(self, name: str) -> Callable[[Tensor], None]:
+        def move(deployed: Tensor) -> None:
+            share, deployed.grad = deployed.grad, None
+            if share is None:
+                return
+            if name in self._reached:
+                self._gradients[name].add_(share)
+            else:
+                self._gradients[name].copy_(share)
+                self._reached.add(name)
+
+        return move

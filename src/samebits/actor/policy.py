@@ -1,0 +1,95 @@
+"""The actor's forward: response logprobs of packed sequences, and the two sides that are made of it.
+
+:func:`recompute` and :func:`train_forward` share the policy's weights and nothing else: each builds its own packed
+batches, runs the whole model, and returns its own patterns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from samebits import bits
+from samebits.actor.packed_batch import PackedBatch
+from samebits.actor.packing import Packing, in_request_order
+from samebits.actor.protocol import Tokens
+from samebits.bits import Bits
+from samebits.models.family import Decoder, Weights
+from samebits.ops.opset import OpSet
+
+Objective = Callable[[list[int], Tensor], None]
+"""Takes a pack (trajectory indices) and its logprobs [R] into the loss."""
+
+Progress = Callable[[int, int], None]
+"""Packs done, and packs in all."""
+
+
+def silent(done: int, total: int) -> None:
+    """Progress that nobody watches."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Policy:
+    """A decoder with its deployed weights on one op set."""
+
+    decoder: Decoder
+    ops: OpSet
+    weights: Weights
+    max_model_len: int
+
+    def logprobs(self, trajectories: Sequence[Tokens]) -> Tensor:
+        """Raw logprobs of all response tokens of one packed forward, fp32 [R], in the order of rows."""
+        batch = PackedBatch([trajectory.token_ids for trajectory in trajectories], self.max_model_len)
+        hidden = self.decoder.hidden_states(self.ops, self.weights, batch)
+        # The row before each response token predicts it; the head is by far the widest layer, so no other row enters.
+        rows = torch.cat(
+            [
+                torch.arange(start + trajectory.prompt_length - 1, end - 1)
+                for trajectory, start, end in zip(trajectories, batch.starts[:-1], batch.starts[1:], strict=True)
+            ]
+        )
+        logits = self.decoder.logits(self.ops, self.weights, hidden.index_select(0, rows))
+        return self.ops.token_logprobs(logits, batch.token_ids[rows + 1])
+
+
+def recompute(
+    policy: Policy, trajectories: Sequence[Tokens], packing: Packing, progress: Progress = silent
+) -> list[Bits]:
+    """Forward only: patterns of each trajectory's response tokens, in request order."""
+    packed: list[list[Bits]] = []
+    with torch.no_grad():
+        for pack in packing:
+            members = [trajectories[index] for index in pack]
+            packed.append(_split(policy.logprobs(members), members))
+            progress(len(packed), len(packing))
+    return in_request_order(packing, packed)
+
+
+def train_forward(
+    policy: Policy,
+    trajectories: Sequence[Tokens],
+    packing: Packing,
+    objective: Objective,
+    progress: Progress = silent,
+) -> list[Bits]:
+    """The loss' own forward, pack by pack: the patterns are those of the very tensors that ``objective`` gets."""
+    packed: list[list[Bits]] = []
+    with torch.enable_grad():
+        for pack in packing:
+            members = [trajectories[index] for index in pack]
+            logprobs = policy.logprobs(members)
+            packed.append(_split(logprobs, members))
+            objective(pack, logprobs)
+            # Frees this pack's graph before the next one is built.
+            del logprobs
+            progress(len(packed), len(packing))
+    return in_request_order(packing, packed)
+
+
+def _split(logprobs: Tensor, trajectories: Sequence[Tokens]) -> list[Bits]:
+    """Patterns per trajectory, copied out of the tensor."""
+    lengths = [len(trajectory.token_ids) - trajectory.prompt_length for trajectory in trajectories]
+    return [bits.from_float32(part.numpy()).copy() for part in torch.split(logprobs.detach(), lengths)]
