@@ -18,32 +18,32 @@ def find(path_or_id: str | Path) -> Path:
     return schema.locate("lock", path_or_id, field="row")
 
 
-def load(path_or_id: str | Path) -> Row:
-    """The row in the file that ``path_or_id`` names.
+def load(path_or_id: str | Path) -> tuple[Row, bytes]:
+    """The row that ``path_or_id`` names, and the bytes of its file: they are a subject of the certificate.
 
     Raises:
-        InputError: not found, unreadable, not TOML, or not a row; an id that is not its file's name.
+        InputError: not found, unreadable, not TOML, not a row; found by an id that the file itself does not say.
     """
     path = find(path_or_id)
-    return parse(schema.read(path), source=path.name)
+    content = schema.read(path)
+    row = parse(content, source=path.name)
+    if str(path_or_id) == path.stem and row.id != path.stem:
+        raise InputError(
+            f"{path.name}: id",
+            found=repr(row.id),
+            accepted=repr(path.stem),
+            next_step="Name the file after the row's id.",
+        )
+    return row, content
 
 
 def parse(content: bytes, *, source: str) -> Row:
-    """The row in ``content``, the bytes of a file called ``source``.
+    """The row in ``content``, the bytes of a file called ``source``, for instance the copy beside a certificate.
 
     Raises:
         InputError: not TOML, or not a row.
     """
-    row = schema.parse_toml(Row, content, source=source)
-    expected = source.removesuffix(".toml")
-    if source.endswith(".toml") and row.id != expected:
-        raise InputError(
-            f"{source}: id",
-            found=repr(row.id),
-            accepted=repr(expected),
-            next_step="Name the file after the row's id.",
-        )
-    return row
+    return schema.parse_toml(Row, content, source=source)
 
 
 def digest(content: bytes) -> str:

@@ -6,7 +6,7 @@ beside it are named in it by digest, so that it covers them too.
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from pydantic import AfterValidator, Field
@@ -98,6 +98,16 @@ class Gate(Closed):
     engine: dict[str, Allowed]
     actor: dict[str, Allowed]
     request: dict[str, Allowed]
+
+    def engine_rules(self) -> dict[str, Any]:
+        """``[gate.engine]`` as in the file, JSON-ready, for the engine's process."""
+        rules: dict[str, Any] = self.model_dump()["engine"]
+        return rules
+
+    def actor_rules(self) -> dict[str, Any]:
+        """``[gate.actor]`` as in the file, JSON-ready, for the actor's process."""
+        rules: dict[str, Any] = self.model_dump()["actor"]
+        return rules
 
 
 class Row(Closed):

