@@ -1,0 +1,40 @@
+"""Rule 3's probe: one ulp on one layer's input norm must show on both actor sides, layer by layer.
+
+If it does not, that side did not run that layer: it was copied, cached or skipped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from samebits.actor.protocol import Tokens
+from samebits.certify.arm import Arm
+
+
+def exercise(
+    arm: Arm,
+    trajectories: Sequence[Tokens],
+    version: int,
+    live: Callable[[str], None],
+) -> list[dict[str, Any]]:
+    """Rows of the ``probes`` table: patterns before and after, of every response token and layer."""
+    rows: list[dict[str, Any]] = []
+    layers = arm.actor_built.layers
+    for layer in range(layers):
+        live(f"probe: one ulp in the input norm of layer {layer + 1}/{layers}")
+        probed = arm.actor.probe(layer, trajectories, version)
+        for index, one in enumerate(trajectories):
+            rows += [
+                {
+                    "layer": layer,
+                    "trajectory": index,
+                    "position": one.prompt_length + place,
+                    "recompute_bits": probed.recompute[index][place],
+                    "recompute_probed_bits": probed.recompute_probed[index][place],
+                    "train_bits": probed.train[index][place],
+                    "train_probed_bits": probed.train_probed[index][place],
+                }
+                for place in range(len(one.token_ids) - one.prompt_length)
+            ]
+    return rows

@@ -1,0 +1,39 @@
+"""A finished round, read back from its evidence parts: what a resumed run needs to repeat the optimizer's step."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow.parquet as pq
+
+from samebits.actor.protocol import Tokens
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RecordedRound:
+    """Tokens and rewards in request order."""
+
+    trajectories: list[Tokens]
+    rewards: list[float]
+
+
+def recorded_round(parts: Path, phase: str) -> RecordedRound:
+    """The round whose parts carry the name ``phase``, for instance ``aligned-003``."""
+    token_ids: dict[int, list[int]] = {}
+    tokens = pq.read_table(parts / f"{phase}.tokens.parquet", columns=["trajectory", "token_id"])
+    for trajectory, token_id in zip(*(column.to_pylist() for column in tokens.columns), strict=True):
+        token_ids.setdefault(trajectory, []).append(token_id)
+    rows = pq.read_table(parts / f"{phase}.trajectories.parquet").to_pylist()
+    return RecordedRound(
+        trajectories=[
+            Tokens(
+                request_id=f"{phase}-{row['trajectory']}",
+                token_ids=token_ids[row["trajectory"]],
+                prompt_length=row["prompt_tokens"],
+                group=row["group"],
+            )
+            for row in rows
+        ],
+        rewards=[float(row["reward"]) for row in rows],
+    )

@@ -1,0 +1,285 @@
+"""One round: everything that happens under one policy version, in the order that makes the comparison mean something.
+
+The parent never holds one side's patterns before every side has committed to its own, and the actor is never sent a
+logprob at all (rule 3).  See ``docs/architecture.md`` for the seven steps.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from samebits import bits
+from samebits.actor import protocol as actor
+from samebits.certify.arm import Arm, Progress
+from samebits.certify.clock import Clock
+from samebits.engine import protocol as engine
+from samebits.errors import WorkerError
+from samebits.workload import Prompt, RoundPlan
+
+Rows = dict[str, list[dict[str, Any]]]
+
+
+@dataclass(kw_only=True, slots=True)
+class RoundOutcome:
+    """Evidence rows of one round, and what a person wants to read of it."""
+
+    rows: Rows
+    tokens: int
+    mismatches: int
+    reward_mean: float
+    seconds: dict[str, float]
+    texts: list[str] = field(default_factory=list)
+
+
+def run_round(
+    arm: Arm,
+    plan: RoundPlan,
+    *,
+    version: int,
+    exchange: Path,
+    is_last: bool,
+    progress: Progress | None = None,
+) -> RoundOutcome:
+    """Generate, recompute, train, reveal, score and (unless ``is_last``) step and refit.
+
+    ``exchange`` is the file through which the weights travel.
+
+    Raises:
+        WorkerError: a worker failed, or its patterns do not hash to what it had committed to.
+    """
+    clock = Clock(arm.name, version)
+    ledger = _Ledger(arm.name, version)
+
+    with clock.phase("rollout", "engine"):
+        generated = arm.engine.generate([engine_request(prompt) for prompt in plan.prompts], version, progress)
+    ledger.commit("rollout", generated.sealed.commitment)
+    tokens = actor_tokens(plan.prompts, generated.trajectories)
+    responses = [trajectory.token_ids for trajectory in generated.trajectories]
+    with clock.phase("reward", "parent"):
+        rewards = plan.rewards(responses)
+
+    with clock.phase("recompute", "actor"):
+        recomputed = arm.actor.recompute(tokens, version)
+    ledger.commit("recompute", recomputed.sealed.commitment)
+    with clock.phase("train_forward", "actor"):
+        trained = arm.actor.train_forward(tokens, rewards, version)
+    ledger.commit("train", trained.sealed.commitment)
+
+    with clock.phase("oracle", "parent"):
+        patterns = {
+            "rollout": ledger.reveal("rollout", arm.engine.reveal(generated.sealed.commitment)),
+            "recompute": ledger.reveal("recompute", arm.actor.reveal(recomputed.sealed.commitment)),
+            "train": ledger.reveal("train", arm.actor.reveal(trained.sealed.commitment)),
+        }
+    with clock.phase("score", "engine"):
+        scored = arm.engine.score(
+            [engine.WholeSequence(token_ids=one.token_ids, prompt_length=one.prompt_length) for one in tokens],
+            version,
+        )
+    ledger.commit("prefill", scored.commitment)
+    patterns["prefill"] = ledger.reveal("prefill", arm.engine.reveal(scored.commitment))
+
+    refits: list[dict[str, Any]] = []
+    advantages = ["0"] * len(tokens)
+    if not is_last:
+        with clock.phase("step", "actor"):
+            stepped = arm.actor.step(version)
+        advantages = stepped.advantages
+        refits = refit(arm, version + 1, exchange, clock)
+
+    with clock.phase("oracle", "parent"):
+        rows: Rows = {
+            "tokens": _token_rows(arm.name, version, tokens, patterns),
+            "trajectories": _trajectory_rows(
+                arm.name,
+                version,
+                plan.prompts,
+                generated,
+                recomputed,
+                trained,
+                rewards,
+                advantages,
+            ),
+            "commitments": ledger.rows,
+            "refits": refits,
+            "counters": _counter_rows(arm.name, version, generated.counters),
+        }
+        mismatches = _count_mismatches(patterns)
+    rows["timings"] = clock.rows
+    return RoundOutcome(
+        rows=rows,
+        tokens=sum(map(len, responses)),
+        mismatches=mismatches,
+        reward_mean=sum(rewards) / len(rewards),
+        seconds={row["phase"]: clock.seconds(row["phase"]) for row in clock.rows},
+        texts=[plan.text(response) for response in responses],
+    )
+
+
+def refit(arm: Arm, version: int, exchange: Path, clock: Clock) -> list[dict[str, Any]]:
+    """Carry policy ``version`` from the actor to the engine; rows of the ``refits`` table, one per tensor.
+
+    Equality of the digests is judged by the oracle from these rows, not here: a difference is a result.
+    """
+    with clock.phase("export", "actor"):
+        exported = arm.actor.export(exchange, version)
+    with clock.phase("refit", "engine"):
+        refitted = arm.engine.refit(exchange, version)
+    names = sorted({*exported.master, *exported.deployed, *refitted.arrived, *refitted.loaded})
+    return [
+        {
+            "arm": arm.name,
+            "version": version,
+            "tensor": name,
+            "master": exported.master.get(name, ""),
+            "sent": exported.deployed.get(name, ""),
+            "arrived": refitted.arrived.get(name, ""),
+            "loaded": refitted.loaded.get(name, ""),
+            "frozen": exported.frozen.get(name, ""),
+        }
+        for name in names
+    ]
+
+
+class _Ledger:
+    """The order of commitments and reveals, and the check that each reveal keeps its word."""
+
+    def __init__(self, arm: str, version: int) -> None:
+        self._arm = arm
+        self._round = version
+        self._committed: dict[str, str] = {}
+        self.rows: list[dict[str, Any]] = []
+
+    def commit(self, side: str, digest: str) -> None:
+        self._committed[side] = digest
+        self._note("commit", side, digest)
+
+    def reveal(self, side: str, patterns: Sequence[Sequence[int]]) -> list[list[int]]:
+        flat = np.array([pattern for row in patterns for pattern in row], dtype=np.uint32)
+        digest = bits.digest(flat)
+        self._note("reveal", side, digest)
+        if digest != self._committed[side]:
+            raise WorkerError(
+                f"logprobs of {side} in round {self._round}",
+                found=f"patterns that hash to {digest}",
+                accepted=f"the committed {self._committed[side]}",
+                next_step="The worker changed its logprobs after committing to them; its log may say why.",
+            )
+        return [list(row) for row in patterns]
+
+    def _note(self, event: str, side: str, digest: str) -> None:
+        self.rows.append(
+            {
+                "arm": self._arm,
+                "round": self._round,
+                "sequence": len(self.rows),
+                "event": event,
+                "side": side,
+                "digest": digest,
+            }
+        )
+
+
+def engine_request(prompt: Prompt) -> engine.Request:
+    """``prompt`` as the engine's protocol has it; which problem it belongs to is not the engine's business."""
+    return engine.Request(
+        request_id=prompt.request_id,
+        prompt_token_ids=list(prompt.token_ids),
+        max_tokens=prompt.max_tokens,
+        seed=prompt.seed,
+        stop_token_ids=list(prompt.stop_token_ids),
+        sampling=prompt.sampling,
+        arrival_step=prompt.arrival_step,
+    )
+
+
+def actor_tokens(prompts: Sequence[Prompt], trajectories: Sequence[engine.Trajectory]) -> list[actor.Tokens]:
+    """All that the actor learns of a rollout: token ids, where the response starts, and the group."""
+    return [
+        actor.Tokens(
+            request_id=prompt.request_id,
+            token_ids=[*prompt.token_ids, *trajectory.token_ids],
+            prompt_length=len(prompt.token_ids),
+            group=prompt.group,
+        )
+        for prompt, trajectory in zip(prompts, trajectories, strict=True)
+    ]
+
+
+def _token_rows(
+    arm: str,
+    version: int,
+    tokens: Sequence[actor.Tokens],
+    patterns: Mapping[str, Sequence[Sequence[int]]],
+) -> list[dict[str, Any]]:
+    rows = []
+    for index, one in enumerate(tokens):
+        for position, token_id in enumerate(one.token_ids):
+            place = position - one.prompt_length
+            rows.append(
+                {
+                    "arm": arm,
+                    "round": version,
+                    "trajectory": index,
+                    "position": position,
+                    "token_id": token_id,
+                    "mask": place >= 0,
+                    **{
+                        f"{side}_bits": rows_of[index][place] if place >= 0 else None
+                        for side, rows_of in patterns.items()
+                    },
+                }
+            )
+    return rows
+
+
+def _trajectory_rows(
+    arm: str,
+    version: int,
+    prompts: Sequence[Prompt],
+    generated: engine.Generated,
+    recomputed: actor.Computed,
+    trained: actor.Computed,
+    rewards: Sequence[float],
+    advantages: Sequence[str],
+) -> list[dict[str, Any]]:
+    return [
+        {
+            "arm": arm,
+            "round": version,
+            "trajectory": index,
+            "group": prompt.group,
+            "prompt_tokens": len(prompt.token_ids),
+            "response_tokens": len(trajectory.token_ids),
+            "finish_reason": trajectory.finish_reason,
+            "seed": str(prompt.seed),
+            "weight_version_start": trajectory.weight_version_start,
+            "weight_version_end": trajectory.weight_version_end,
+            "trainer_version": version,
+            "recompute_pack": recomputed.packs[index],
+            "train_pack": trained.packs[index],
+            "sampling": json.dumps(dict(prompt.sampling), sort_keys=True),
+            "reward": repr(float(rewards[index])),
+            "advantage": advantages[index],
+        }
+        for index, (prompt, trajectory) in enumerate(zip(prompts, generated.trajectories, strict=True))
+    ]
+
+
+def _counter_rows(arm: str, version: int, counters: engine.Counters) -> list[dict[str, Any]]:
+    return [{"arm": arm, "round": version, "counter": name, "value": value} for name, value in asdict(counters).items()]
+
+
+def _count_mismatches(patterns: Mapping[str, Sequence[Sequence[int]]]) -> int:
+    """For the progress line only; the oracle counts again from the evidence."""
+    rollout, recompute, train = (
+        np.array([pattern for row in patterns[side] for pattern in row], dtype=np.uint32)
+        for side in ("rollout", "recompute", "train")
+    )
+    return int(np.count_nonzero((rollout != recompute) | (recompute != train)))

@@ -1,0 +1,97 @@
+"""A certification from start to finish: open the folder, walk the phases, judge, write the statement."""
+
+from __future__ import annotations
+
+import datetime as dt
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from samebits import pins
+from samebits.certify import folder, statement
+from samebits.certify.clock import Clock
+from samebits.certify.folder import Manifest, RunFolder
+from samebits.certify.order import Order
+from samebits.certify.phases import measure
+from samebits.certify.reporter import Reporter
+from samebits.errors import InputError
+from samebits.oracle import EvidenceWriter, Findings, judge
+from samebits.spool import reaping
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Finished:
+    """A run that reached its end, whatever it found."""
+
+    path: Path
+    statement: Path
+    findings: Findings
+    seconds: float
+    """Of this process; a resumed run's earlier part is not in it."""
+
+
+def start(order: Order, *, runs: Path, run_id: str | None, reporter: Reporter) -> Finished:
+    """Certify in a new folder under ``runs``.
+
+    Raises:
+        SamebitsError: bad input or refused by the gate (exit code 2), or a worker or the machine failed (3).
+    """
+    now = dt.datetime.now(dt.UTC)
+    name = run_id or f"{now:%Y%m%dT%H%M%SZ}-{order.recipe.id}"
+    manifest = Manifest(
+        run_id=name,
+        recipe=order.recipe.id,
+        recipe_sha256=order.recipe_sha256,
+        row=order.row.id,
+        row_sha256=order.row_sha256,
+        kit_sha256=pins.kit_sha256(),
+        started_on=statement.now(),
+    )
+    with folder.create(runs / name, manifest) as run:
+        (run.evidence / "recipe.toml").write_bytes(order.recipe_file)
+        (run.evidence / "row.toml").write_bytes(order.row_file)
+        return _execute(order, run, reporter)
+
+
+def resume(order: Order, path: Path, *, reporter: Reporter) -> Finished:
+    """Continue the unfinished run in the folder ``path``.
+
+    Raises:
+        InputError: the kit is no longer the one that the run began with, or the folder holds no run.
+    """
+    with folder.reopen(path) as run:
+        began = run.manifest
+        for what, before, now in (
+            ("recipe", began.recipe_sha256, order.recipe_sha256),
+            ("row", began.row_sha256, order.row_sha256),
+            ("kit", began.kit_sha256, pins.kit_sha256()),
+        ):
+            if before != now:
+                raise InputError(
+                    f"{path}: {what}",
+                    found=f"sha256 {now}",
+                    accepted=f"{before}, with which the run began",
+                    next_step="Restore it, or start a new run.",
+                )
+        if not run.is_done("judged"):
+            began.resumed = True
+            run.save()
+        return _execute(order, run, reporter)
+
+
+def _execute(order: Order, run: RunFolder, reporter: Reporter) -> Finished:
+    clock = Clock("parent", -1)
+    with reaping(), clock.phase("run", "parent"):
+        if not run.is_done("measured"):
+            pins.require(order.row)
+            measure(order, run, reporter)
+            run.finish("measured", on=statement.now())
+        reporter.live("assembling the evidence and judging it")
+        EvidenceWriter(run.evidence, run.parts).assemble()
+        findings = judge(run.evidence, order.recipe)
+        statement.write(order, run, findings)
+        run.finish("judged", verdict=findings.verdict)
+        for leftover in ("spool", "parts"):
+            shutil.rmtree(run.path / leftover, ignore_errors=True)
+        run.exchange.unlink(missing_ok=True)
+    return Finished(path=run.path, statement=run.statement, findings=findings, seconds=clock.seconds("run"))

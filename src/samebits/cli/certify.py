@@ -1,0 +1,128 @@
+"""``samebits certify``: the main job."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from samebits import certificate, pins, recipe
+from samebits.certify import run as runs_room
+from samebits.cli.output import console, print_json
+from samebits.cli.reporter import ConsoleReporter
+from samebits.cli.summary import findings_table
+from samebits.errors import InputError
+
+EXIT_CODE = {"passed": 0, "failed": 1, "vacuous": 1, "refused": 2}
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to ``app``."""
+    app.command(name="certify")(certify)
+
+
+def certify(
+    recipes: Annotated[
+        list[str] | None, typer.Argument(help="Recipes by id (samebits doctor lists them) or by path.")
+    ] = None,
+    row: Annotated[str, typer.Option(help="Row of the matrix, or 'auto': the one this machine can run.")] = "auto",
+    runs: Annotated[Path, typer.Option(help="Folder for run folders.")] = Path("runs"),
+    run_id: Annotated[str | None, typer.Option(help="Name of the run's folder (one recipe only).")] = None,
+    resume: Annotated[Path | None, typer.Option(help="Continue the unfinished run in this folder.")] = None,
+    unsigned: Annotated[bool, typer.Option("--unsigned", help="Do not sign; 'samebits sign RUN' can later.")] = False,
+    key: Annotated[Path | None, typer.Option(help="Private key (PEM). Default: your own, made on first use.")] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON on standard output.")] = False,
+) -> None:
+    """Run a certification: rollout, recompute and training forward, bit for bit, over at least ten refits.
+
+    Each recipe is one run and one certificate. For every generated token the raw logprob of all three computations is
+    compared as an fp32 bit pattern. The verdict is derived from the evidence in the run's folder, now and whenever
+    somebody verifies the certificate. Interrupted runs continue with --resume FOLDER.
+    """
+    orders = _orders(recipes or [], row, resume, run_id)
+    results = []
+    with ConsoleReporter() as reporter:
+        for order, reason in orders:
+            reporter.line(f"recipe {order.recipe.id}: {order.recipe.title}")
+            reporter.line(f"row    {order.row.id}: {reason}")
+            if resume:
+                finished = runs_room.resume(order, resume, reporter=reporter)
+            else:
+                finished = runs_room.start(order, runs=runs, run_id=run_id, reporter=reporter)
+            signed = None if unsigned else certificate.sign_run(finished.path, key)
+            results.append((order, finished, signed))
+            reporter.line(f"{order.recipe.id}: {finished.findings.verdict} in {finished.seconds:.0f} s")
+    if json:
+        print_json({"runs": [_as_json(*result) for result in results]})
+    else:
+        for order, finished, signed in results:
+            console.print()
+            console.print(
+                findings_table(
+                    finished.findings.to_dict(), title=f"{order.recipe.id} on {order.row.id}", seconds=finished.seconds
+                )
+            )
+            if signed is None:
+                console.print(f"unsigned statement  {finished.statement}", soft_wrap=True)
+                continue
+            if signed.key_created:
+                console.print(f"made a signing key on first use: {signed.private_path}", soft_wrap=True)
+            console.print(f"certificate  {signed.certificate}", soft_wrap=True)
+            console.print(
+                f"verify it    samebits verify {signed.certificate} --key {signed.public_path}", soft_wrap=True
+            )
+    raise typer.Exit(max(EXIT_CODE[finished.findings.verdict] for _, finished, _ in results))
+
+
+def _orders(
+    names: list[str],
+    row_name: str,
+    resume: Path | None,
+    run_id: str | None,
+) -> list[tuple[runs_room.Order, str]]:
+    if resume:
+        evidence = resume / "certificate.evidence"
+        names, row_name = [str(evidence / "recipe.toml")], str(evidence / "row.toml")
+    if not names:
+        raise InputError(
+            "RECIPES",
+            found="none",
+            accepted=", ".join(recipe.known()),
+            next_step="Name at least one, for instance: samebits certify dense-smollm2",
+        )
+    if run_id and len(names) > 1:
+        raise InputError(
+            "--run-id",
+            found=f"one id for {len(names)} recipes",
+            accepted="one recipe",
+            next_step="Certify them one by one.",
+        )
+    orders = []
+    for name in names:
+        loaded, recipe_bytes = recipe.load(name)
+        chosen, row_bytes, reason = pins.choose(row_name, loaded.rows)
+        orders.append(
+            (
+                runs_room.Order(
+                    recipe=loaded,
+                    recipe_file=runs_room.Source(data=recipe_bytes),
+                    row=chosen,
+                    row_file=runs_room.Source(data=row_bytes),
+                ),
+                reason,
+            )
+        )
+    return orders
+
+
+def _as_json(order: runs_room.Order, finished: runs_room.Finished, signed: certificate.Signed | None) -> dict[str, Any]:
+    return {
+        "recipe": order.recipe.id,
+        "row": order.row.id,
+        "run": str(finished.path),
+        "seconds": f"{finished.seconds:.1f}",
+        "statement": str(finished.statement),
+        "certificate": str(signed.certificate) if signed else None,
+        "findings": finished.findings.to_dict(),
+    }
