@@ -40,8 +40,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from samebits.engine.protocol import Sealed
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Tokens:
@@ -65,6 +63,18 @@ class Constructed:
     threads: int
     libraries: Mapping[str, str]
     layers: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Sealed:
+    """Logprobs that were computed and not shown yet, as the engine seals its own.
+
+    ``commitment`` is ``bits.digest`` of the fp32 patterns of all response tokens, trajectories in request order.
+    """
+
+    commitment: str
+    tokens: int
+    seconds: float
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from samebits import bits
+from samebits.actor.protocol import Sealed
 from samebits.bits import Bits
-from samebits.engine.protocol import Sealed
 from samebits.errors import InputError
 
 
