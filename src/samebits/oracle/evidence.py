@@ -1,0 +1,144 @@
+"""Reading evidence: streamed, closed, and refused when anything about it is not as the tables say.
+
+The folder holds exactly one Parquet file per table of :data:`samebits.oracle.tables.TABLES`; beside them may lie the
+copies of the recipe and of the row that the evidence was made under, and nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from samebits.errors import InputError, SamebitsError
+from samebits.oracle.tables import TABLES
+
+BATCH_ROWS = 1 << 16
+"""Rows per streamed batch: one uint32 column of it stays in a core's own cache."""
+
+COMPANIONS = ("recipe.toml", "row.toml")
+"""Files that lie in the folder too; they are subjects of the certificate, not tables."""
+
+_DICTIONARIES = ("arm",)
+# Read as dictionary codes: 10^8 copies of "aligned" are never made.
+
+
+class EvidenceReader:
+    """The tables of one evidence folder.
+
+    Every file's schema is checked on opening: names, order, types, nullability.  Values are read in batches; memory
+    does not grow with the number of rows.
+
+    Raises:
+        SamebitsError: of the class ``error``, for everything that is wrong with the folder or a file in it.
+    """
+
+    def __init__(self, folder: Path, *, error: type[SamebitsError] = InputError) -> None:
+        self.folder = folder
+        self._error = error
+        self._check_folder()
+        self._rows = {name: self._check_schema(name) for name in TABLES}
+
+    def rows(self, table: str) -> int:
+        """How many rows ``table`` has."""
+        return self._rows[table]
+
+    def batches(
+        self, table: str, columns: Sequence[str] | None = None, *, rows: int = BATCH_ROWS
+    ) -> Iterator[pa.RecordBatch]:
+        """``table`` in order, at most ``rows`` rows at a time; ``arm`` comes as dictionary codes."""
+        path = self._path(table)
+        read_as_codes = [name for name in _DICTIONARIES if name in TABLES[table].names]
+        try:
+            with pq.ParquetFile(path, read_dictionary=read_as_codes) as file:
+                yield from file.iter_batches(batch_size=rows, columns=columns)
+        except (pa.ArrowException, OSError) as fault:
+            raise self._unreadable(path, fault) from None
+
+    def records(self, table: str) -> Iterator[dict[str, object]]:
+        """``table`` row by row, for the tables that a person could read: everything but tokens and probes."""
+        for batch in self.batches(table):
+            yield from batch.to_pylist()
+
+    def fault(self, field: str, *, found: object, accepted: object) -> SamebitsError:
+        """An error about a value in these files, of the class that this reader raises."""
+        return self._error(field, found=found, accepted=accepted, next_step="This evidence cannot be judged.")
+
+    def _path(self, table: str) -> Path:
+        return self.folder / f"{table}.parquet"
+
+    def _check_folder(self) -> None:
+        if not self.folder.is_dir():
+            raise self._error(
+                str(self.folder),
+                found="no such folder",
+                accepted="a folder with one Parquet file per evidence table",
+                next_step="Check the path; the evidence lies beside its certificate.",
+            )
+        expected = {f"{name}.parquet" for name in TABLES}
+        entries = {entry.name: entry for entry in self.folder.iterdir()}
+        for name in sorted(entries.keys() | expected):
+            if name not in entries:
+                found = "missing"
+            elif name not in expected and name not in COMPANIONS:
+                found = "an extra file"
+            elif entries[name].is_symlink():
+                found = "a symbolic link"
+            elif not entries[name].is_file():
+                found = "not a file"
+            else:
+                continue
+            raise self._error(
+                f"{self.folder.name}/{name}",
+                found=found,
+                accepted=f"exactly these regular files: {', '.join(sorted(expected))}",
+                next_step="Get the whole evidence folder again, and nothing else in it.",
+            )
+
+    def _check_schema(self, table: str) -> int:
+        path = self._path(table)
+        try:
+            with pq.ParquetFile(path) as file:
+                found, rows = file.schema_arrow, file.metadata.num_rows
+        except (pa.ArrowException, OSError) as fault:
+            raise self._unreadable(path, fault) from None
+        difference = schema_difference(found, TABLES[table])
+        if difference is not None:
+            column, was, accepted = difference
+            raise self._error(
+                f"{path.name}: {column}",
+                found=was,
+                accepted=accepted,
+                next_step="This file was not written by this version of the kit.",
+            )
+        return int(rows)
+
+    def _unreadable(self, path: Path, fault: Exception) -> SamebitsError:
+        reason = str(fault).splitlines()[0] if str(fault) else type(fault).__name__
+        return self._error(
+            path.name,
+            found=f"unreadable ({reason})",
+            accepted="a whole Parquet file",
+            next_step="Get the evidence again; this copy is damaged.",
+        )
+
+
+def schema_difference(found: pa.Schema, accepted: pa.Schema) -> tuple[str, str, str] | None:
+    """The first column in which two schemas differ, as (column, found, accepted); None if they are the same."""
+    for index, field in enumerate(accepted):
+        if index >= len(found.names) or field.name not in found.names:
+            return field.name, "missing", _describe(field)
+        other = found.field(index)
+        if other.name != field.name:
+            return other.name, f"column {index + 1}", f"column {index + 1} is {field.name}"
+        if other.type != field.type or other.nullable != field.nullable:
+            return field.name, _describe(other), _describe(field)
+    if len(found.names) > len(accepted.names):
+        return found.names[len(accepted.names)], "an extra column", ", ".join(accepted.names)
+    return None
+
+
+def _describe(field: pa.Field) -> str:
+    return f"{field.type}{'' if field.nullable else ' not null'}"

@@ -1,0 +1,119 @@
+"""Everything the rules look at, read from the evidence once.  Nothing here judges."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from samebits import bits
+from samebits.oracle import tokens as token_rows
+from samebits.oracle import trajectories as trajectory_rows
+from samebits.oracle.columns import values
+from samebits.oracle.evidence import EvidenceReader
+from samebits.oracle.tokens import Tokens
+from samebits.oracle.trajectories import ArmTrajectories
+
+Row = dict[str, Any]
+
+
+class Event(NamedTuple):
+    """One line of the commitment ledger."""
+
+    sequence: int
+    event: str
+    side: str
+    digest: str
+
+
+@dataclass(slots=True)
+class Probe:
+    """Rule 3's probe of one layer, tokens counted."""
+
+    compared: int = 0
+    changed_recompute: int = 0
+    changed_train: int = 0
+    different_before: int = 0
+    different_probed: int = 0
+    non_finite: int = 0
+
+
+@dataclass(kw_only=True, slots=True)
+class Measured:
+    """The evidence, summed up. Its size depends on rounds, tensors and layers, not on tokens."""
+
+    tokens: Tokens
+    trajectories: dict[str, ArmTrajectories]
+    ledgers: dict[tuple[str, int], list[Event]]
+    """Commitments and reveals by (arm, round), in the order of the rows."""
+    refits: dict[str, list[Row]]
+    """Rows of the refits table by arm."""
+    probes: dict[int, Probe]
+    counters: dict[tuple[str, str], list[int]] = field(default_factory=dict)
+    """By (arm, counter): one value per round."""
+    refusals: list[Row] = field(default_factory=list)
+    sampler: list[Row] = field(default_factory=list)
+    timings: list[Row] = field(default_factory=list)
+    facts: dict[tuple[str, str], dict[str, str]] = field(default_factory=dict)
+    """By (arm, worker): name to JSON text."""
+
+
+def measure(reader: EvidenceReader) -> Measured:
+    """Reads every table of ``reader`` once."""
+    ledgers: defaultdict[tuple[str, int], list[Event]] = defaultdict(list)
+    for row in reader.records("commitments"):
+        event = Event(*(row[name] for name in Event._fields))  # type: ignore[arg-type]  # the schema fixes the types
+        ledgers[str(row["arm"]), _int(row["round"])].append(event)
+    refits: defaultdict[str, list[Row]] = defaultdict(list)
+    for row in reader.records("refits"):
+        refits[str(row["arm"])].append(row)
+    counters: defaultdict[tuple[str, str], list[int]] = defaultdict(list)
+    for row in reader.records("counters"):
+        counters[str(row["arm"]), str(row["counter"])].append(_int(row["value"]))
+    facts: defaultdict[tuple[str, str], dict[str, str]] = defaultdict(dict)
+    for row in reader.records("facts"):
+        said = facts[str(row["arm"]), str(row["worker"])]
+        name = str(row["name"])
+        if name in said:
+            raise reader.fault("facts: name", found=f"{name!r} twice for one worker", accepted="each fact once")
+        said[name] = str(row["value"])
+    return Measured(
+        tokens=token_rows.measure(reader),
+        trajectories=trajectory_rows.measure(reader),
+        ledgers=dict(ledgers),
+        refits=dict(refits),
+        probes=_probes(reader),
+        counters=dict(counters),
+        refusals=list(reader.records("refusals")),
+        sampler=list(reader.records("sampler")),
+        timings=list(reader.records("timings")),
+        facts=dict(facts),
+    )
+
+
+def _probes(reader: EvidenceReader) -> dict[int, Probe]:
+    names = ("recompute_bits", "recompute_probed_bits", "train_bits", "train_probed_bits")
+    found: defaultdict[int, Probe] = defaultdict(Probe)
+    for batch in reader.batches("probes"):
+        layers = values(batch.column("layer"), np.int32)
+        sides = [values(batch.column(name), np.uint32) for name in names]
+        for layer in np.unique(layers).tolist():
+            recompute, recompute_probed, train, train_probed = (side[layers == layer] for side in sides)
+            finite = np.ones(recompute.size, dtype=np.bool_)
+            for side in (recompute, recompute_probed, train, train_probed):
+                finite &= bits.is_finite(side)
+            probe = found[layer]
+            probe.compared += recompute.size
+            probe.changed_recompute += int(np.count_nonzero(recompute != recompute_probed))
+            probe.changed_train += int(np.count_nonzero(train != train_probed))
+            probe.different_before += int(np.count_nonzero(recompute != train))
+            probe.different_probed += int(np.count_nonzero(recompute_probed != train_probed))
+            probe.non_finite += int(np.count_nonzero(~finite))
+    return dict(sorted(found.items()))
+
+
+def _int(value: object) -> int:
+    assert isinstance(value, int)  # noqa: S101 - the schema was checked when the file was opened
+    return value

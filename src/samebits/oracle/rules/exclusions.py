@@ -1,0 +1,71 @@
+"""Rule 10: every excluded configuration and request was tried, and refused."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from samebits.oracle.findings import Check, Faults, settle
+from samebits.oracle.measured import Measured, Row
+from samebits.recipe import Exclusion, Recipe
+
+
+def listed(measured: Measured, recipe: Recipe) -> list[dict[str, Any]]:
+    """The findings' ``exclusions``: one entry per exclusion of the recipe, in its order."""
+    return [_entry(exclusion, _attempts(measured, exclusion)) for exclusion in recipe.exclusions]
+
+
+def check(measured: Measured, recipe: Recipe) -> list[Check]:
+    """Whether each was refused."""
+    faults, exercised = Faults(), 0
+    for exclusion in recipe.exclusions:
+        attempts = _attempts(measured, exclusion)
+        name = f"{exclusion.kind} {_canonical(exclusion.set)}"
+        exercised += bool(attempts)
+        if not attempts:
+            faults.add(f"{name} was not tried")
+        elif not all(row["refused"] for row in attempts):
+            faults.add(f"{name} was not refused")
+        elif not all(row["by"] for row in attempts):
+            faults.add(f"nobody is named who refused {name}")
+    return [
+        settle(
+            "exclusions.refused",
+            10,
+            exercised=exercised,
+            faults=faults,
+            passed=f"all {len(recipe.exclusions)} exclusions of the recipe were tried and refused",
+            vacuous="the recipe excludes nothing",
+            basis="attested",
+        )
+    ]
+
+
+def _attempts(measured: Measured, exclusion: Exclusion) -> list[Row]:
+    wanted = _canonical(exclusion.set)
+    return [row for row in measured.refusals if row["kind"] == exclusion.kind and _canonical_text(row["set"]) == wanted]
+
+
+def _entry(exclusion: Exclusion, attempts: list[Row]) -> dict[str, Any]:
+    last = attempts[-1] if attempts else {"by": "", "field": "", "message": ""}
+    return {
+        "kind": exclusion.kind,
+        "set": _canonical(exclusion.set),
+        "why": exclusion.why,
+        "tried": len(attempts),
+        "refused": bool(attempts) and all(row["refused"] for row in attempts),
+        "by": last["by"],
+        "field": last["field"],
+        "message": last["message"],
+    }
+
+
+def _canonical(value: object) -> str:
+    return json.dumps(value, sort_keys=True)
+
+
+def _canonical_text(text: str) -> str | None:
+    try:
+        return _canonical(json.loads(text))
+    except (ValueError, RecursionError):
+        return None

@@ -1,0 +1,100 @@
+"""Rule 9: what exactness costs, as a verdict of its own."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from decimal import Decimal
+from fractions import Fraction
+
+from samebits.oracle.findings import Check, Faults, Overhead, settle
+from samebits.oracle.measured import Measured
+from samebits.oracle.observe import decimal_text
+from samebits.recipe import Recipe
+
+PLACES = 4
+
+Phases = dict[str, int]
+"""Nanoseconds by phase."""
+
+
+def measure(measured: Measured, recipe: Recipe) -> Overhead:
+    """Median aligned step time over median control step time, over the rounds that both arms ran.
+
+    A round's step time is the sum of the phases that both arms timed in it: the last aligned round takes no step, and
+    what only one arm does is no overhead of the other.
+    """
+    times: defaultdict[tuple[str, int], Phases] = defaultdict(dict)
+    for row in measured.timings:
+        phases = times[row["arm"], row["round"]]
+        phases[row["phase"]] = phases.get(row["phase"], 0) + row["nanoseconds"]
+    rounds = sorted(
+        round_ for arm, round_ in times if arm == "control" and round_ >= 0 and ("aligned", round_) in times
+    )
+    budget = (
+        None if recipe.certification.overhead_budget is None else Decimal(repr(recipe.certification.overhead_budget))
+    )
+    text = None if budget is None else str(budget)
+    pairs = [_shared(times["aligned", round_], times["control", round_]) for round_ in rounds]
+    total = _ratio([(sum(aligned.values()), sum(control.values())) for aligned, control in pairs])
+    if total is None:
+        return Overhead(verdict="not_run", ratio=None, budget=text, pairs=0)
+    ratios = {
+        phase: _ratio([(aligned[phase], control[phase]) for aligned, control in pairs if phase in aligned])
+        for phase in sorted({phase for aligned, _ in pairs for phase in aligned})
+    }
+    within = budget is None or total <= Fraction(budget)
+    return Overhead(
+        verdict="no_budget" if budget is None else "within" if within else "over",
+        ratio=decimal_text(total, PLACES),
+        budget=text,
+        pairs=len(pairs),
+        phases={phase: decimal_text(ratio, PLACES) for phase, ratio in ratios.items() if ratio is not None},
+    )
+
+
+def check(found: Overhead) -> Check:
+    """The budget as a check; it does not apply where the recipe sets none."""
+    if found.budget is None:
+        detail = "the recipe sets no budget" + (f"; the ratio is {found.ratio}" if found.ratio else "")
+        return Check(
+            name="overhead.budget",
+            rule=9,
+            status="not_applicable",
+            exercised=found.pairs,
+            detail=detail,
+            basis="attested",
+        )
+    if found.verdict == "not_run":
+        detail = "no round was timed on both arms"
+        return Check(name="overhead.budget", rule=9, status="not_run", exercised=0, detail=detail, basis="attested")
+    faults = Faults()
+    if found.verdict == "over":
+        faults.add(f"the aligned step takes {found.ratio} times the control's; the budget is {found.budget}")
+    return settle(
+        "overhead.budget",
+        9,
+        exercised=found.pairs,
+        faults=faults,
+        passed=f"the aligned step takes {found.ratio} times the control's, within {found.budget}",
+        vacuous="",
+        basis="attested",
+    )
+
+
+def _shared(aligned: Phases, control: Phases) -> tuple[Phases, Phases]:
+    both = aligned.keys() & control.keys()
+    return {phase: aligned[phase] for phase in both}, {phase: control[phase] for phase in both}
+
+
+def _ratio(pairs: list[tuple[int, int]]) -> Fraction | None:
+    base = _median(control for _, control in pairs)
+    return _median(aligned for aligned, _ in pairs) / base if base else None
+
+
+def _median(values: Iterable[int]) -> Fraction:
+    ordered = sorted(values)
+    if not ordered:
+        return Fraction(0)
+    middle = len(ordered) // 2
+    return Fraction(ordered[middle]) if len(ordered) % 2 else Fraction(ordered[middle - 1] + ordered[middle], 2)
