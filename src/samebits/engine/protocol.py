@@ -10,7 +10,8 @@ method           parameters                                  result
 ``construct``    model_folder, op_set, settings, gate        :class:`Constructed`; an excluded setting raises
 ``refit``        path, version                               :class:`Refitted`
 ``generate``     requests, version                           :class:`Generated`
-``score``        sequences, version                          :class:`Sealed`: the engine's own prefill
+``score``        sequences, version                          :class:`Sealed`: the engine's own prefill of each
+                                                             :class:`WholeSequence`
 ``reveal``       commitment                                  patterns per sequence, as lists of uint32
 ``draw``         logits, samples, seed                       counts per token: the sampler alone (rule 6)
 ``effective``                                                the settings in force now, read back
@@ -39,6 +40,14 @@ class Request:
     sampling: Mapping[str, Any]
     arrival_step: int = 0
     """The engine step before which this request is not yet visible to the scheduler."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class WholeSequence:
+    """One finished sequence to score: prompt and response, and where the response starts."""
+
+    token_ids: list[int]
+    prompt_length: int
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

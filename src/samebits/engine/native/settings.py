@@ -1,0 +1,118 @@
+"""Engine settings: gated by the row, then by what this engine can do at all, then parsed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, Literal
+
+from samebits.errors import GateError
+from samebits.gate.settings import Accepted, accepted_from_json, check, raise_first
+from samebits.models.family import Decoder
+from samebits.pins import Range, Values
+from samebits.recipe.model import Engine
+from samebits.schema import parse
+
+WHERE: Final = "engine"
+_MANY: Final = Range(1, 10_000_000)
+_OFF: Final = Values((False,))
+_ONE: Final = Values((1,))
+_UNSET: Final = Values(())
+
+SUPPORTED: Final[Mapping[str, Accepted]] = {
+    "kind": Values(("native",)),
+    "max_model_len": _MANY,
+    "max_num_seqs": _MANY,
+    "max_num_batched_tokens": _MANY,
+    "block_size": _MANY,
+    "num_gpu_blocks": _MANY,
+    "threads": Range(1, 256),
+    "enable_chunked_prefill": Values((True, False)),
+    "enable_prefix_caching": _OFF,
+    "tensor_parallel_size": _ONE,
+    "pipeline_parallel_size": _ONE,
+    "data_parallel_size": _ONE,
+    "decode_context_parallel_size": _ONE,
+    "enable_expert_parallel": _OFF,
+    "speculative_config": _UNSET,
+    "quantization": _UNSET,
+    "kv_cache_dtype": Values(("auto",)),
+    "enable_lora": _OFF,
+    "kv_connector": _UNSET,
+    "async_rollout": _OFF,
+    "logprobs_mode": Values(("raw_logprobs",)),
+}
+"""What this engine computes, whatever a row accepts: a row that is laxer must not make it pretend."""
+
+
+class Settings(Engine):
+    """The recipe's engine settings, and the one that no recipe can state."""
+
+    sampling_mode: Literal["exact", "smoke"] = "exact"
+    """``smoke`` lets a request ask for greedy decoding (temperature 0). No row's gate names it: never certified."""
+
+    def effective(self) -> dict[str, Any]:
+        """As a message; ``sampling_mode`` shows only where it is not the certified one."""
+        return self.model_dump(exclude={"sampling_mode"} if self.sampling_mode == "exact" else None)
+
+
+def certified(settings: Mapping[str, Any], gate: Mapping[str, Any]) -> Settings:
+    """``settings`` once the row's ``[gate.engine]`` table and this engine's own limits have passed them.
+
+    Raises:
+        GateError: a setting that the row or the engine does not accept, or settings that do not fit together.
+        InputError: a malformed gate table or an ill-typed setting.
+    """
+    check(settings, accepted_from_json(gate, where=f"gate.{WHERE}"), where=WHERE)
+    own = {name: value for name, value in settings.items() if name != "sampling_mode"}
+    check(own, SUPPORTED, where=WHERE)
+    parsed = parse(Settings, dict(settings), source=WHERE)
+    raise_first(_misfits(parsed))
+    return parsed
+
+
+def check_model(settings: Settings, decoder: Decoder) -> None:
+    """That the model has a position for every key slot.
+
+    Raises:
+        GateError: ``max_model_len`` exceeds what the model was made for.
+    """
+    if settings.max_model_len > decoder.max_positions:
+        raise GateError(
+            f"{WHERE}.max_model_len",
+            found=settings.max_model_len,
+            accepted=f"at most {decoder.max_positions}, the model's max_position_embeddings",
+            next_step="Lower max_model_len.",
+        )
+
+
+def _misfits(settings: Settings) -> list[GateError]:
+    found = []
+    slots = settings.num_gpu_blocks * settings.block_size
+    if slots < settings.max_model_len:
+        found.append(
+            GateError(
+                f"{WHERE}.num_gpu_blocks",
+                found=f"{settings.num_gpu_blocks} pages of {settings.block_size}, {slots} tokens in all",
+                accepted=f"at least max_model_len = {settings.max_model_len} tokens: one sequence must fit alone",
+                next_step="Raise num_gpu_blocks, or lower max_model_len.",
+            )
+        )
+    if settings.max_num_batched_tokens < settings.max_num_seqs:
+        found.append(
+            GateError(
+                f"{WHERE}.max_num_batched_tokens",
+                found=settings.max_num_batched_tokens,
+                accepted=f"at least max_num_seqs = {settings.max_num_seqs}: all that run decode in every step",
+                next_step="Raise max_num_batched_tokens, or lower max_num_seqs.",
+            )
+        )
+    if not settings.enable_chunked_prefill and settings.max_num_batched_tokens < settings.max_model_len:
+        found.append(
+            GateError(
+                f"{WHERE}.max_num_batched_tokens",
+                found=settings.max_num_batched_tokens,
+                accepted=f"at least max_model_len = {settings.max_model_len} without chunked prefill",
+                next_step="Raise max_num_batched_tokens, or enable chunked prefill.",
+            )
+        )
+    return found

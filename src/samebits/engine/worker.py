@@ -1,0 +1,127 @@
+"""The engine's own process: ``python -m samebits.engine.worker SPOOL`` answers the calls of ``protocol``."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from samebits.engine.native import NativeEngine, draw
+from samebits.engine.protocol import Constructed, Generated, Refitted, Request, Sealed, WholeSequence
+from samebits.errors import InputError
+from samebits.spool import Handler, Progress, from_message, serve
+
+Parameters = Mapping[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Construct:
+    model_folder: str
+    op_set: str
+    settings: Mapping[str, Any]
+    gate: Mapping[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Refit:
+    path: str
+    version: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Generate:
+    requests: list[Request]
+    version: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Score:
+    sequences: list[WholeSequence]
+    version: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Draw:
+    logits: list[float]
+    samples: int
+    seed: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Reveal:
+    commitment: str
+
+
+class EngineWorker:
+    """Holds the live engine; a ``construct`` that is refused leaves it as it is."""
+
+    def __init__(self) -> None:
+        self._live: NativeEngine | None = None
+
+    def handlers(self) -> dict[str, Handler]:
+        """Every method of the protocol."""
+        return {
+            "construct": self._construct,
+            "refit": self._refit,
+            "generate": self._generate,
+            "score": self._score,
+            "reveal": self._reveal,
+            "draw": self._draw,
+            "effective": self._effective,
+        }
+
+    @property
+    def _engine(self) -> NativeEngine:
+        if self._live is None:
+            raise InputError(
+                "engine",
+                found="nothing constructed",
+                accepted="a call of construct that succeeded",
+                next_step="Construct the engine first.",
+            )
+        return self._live
+
+    def _construct(self, parameters: Parameters, _: Progress) -> Constructed:
+        asked = from_message(_Construct, parameters, where="construct")
+        self._live = NativeEngine(
+            Path(asked.model_folder), op_set=asked.op_set, settings=asked.settings, gate=asked.gate
+        )
+        return self._live.constructed
+
+    def _refit(self, parameters: Parameters, _: Progress) -> Refitted:
+        asked = from_message(_Refit, parameters, where="refit")
+        return self._engine.refit(Path(asked.path), asked.version)
+
+    def _generate(self, parameters: Parameters, progress: Progress) -> Generated:
+        asked = from_message(_Generate, parameters, where="generate")
+        return self._engine.generate(asked.requests, asked.version, lambda now: progress(**asdict(now)))
+
+    def _score(self, parameters: Parameters, _: Progress) -> Sealed:
+        asked = from_message(_Score, parameters, where="score")
+        return self._engine.score(asked.sequences, asked.version)
+
+    def _reveal(self, parameters: Parameters, _: Progress) -> Parameters:
+        return {"patterns": self._engine.reveal(from_message(_Reveal, parameters, where="reveal").commitment)}
+
+    def _draw(self, parameters: Parameters, _: Progress) -> Parameters:
+        asked = from_message(_Draw, parameters, where="draw")
+        return {"counts": draw(asked.logits, samples=asked.samples, seed=asked.seed)}
+
+    def _effective(self, _: Parameters, __: Progress) -> Parameters:
+        return {"settings": self._engine.effective()}
+
+
+def main(arguments: list[str]) -> None:
+    """Serve the spool folder named on the command line until the parent says ``shutdown``."""
+    if len(arguments) != 1:
+        sys.exit("usage: python -m samebits.engine.worker SPOOL")
+    torch.set_num_interop_threads(1)
+    serve(Path(arguments[0]), EngineWorker().handlers())
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
