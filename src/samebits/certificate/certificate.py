@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
-from samebits.certificate import bundle, predicate, statement
+from samebits.certificate import bundle, predicate, statement, store
 from samebits.certificate.keys import PrivateKey, PublicKey
 from samebits.certificate.predicate import Predicate
-from samebits.certificate.statement import Statement
-from samebits.hashing import sha256_bytes
+from samebits.certificate.statement import STATEMENT_LIMIT, Statement, Subject
+from samebits.certificate.strict_json import invalid
+from samebits.hashing import sha256_bytes, sha256_file
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -26,6 +29,28 @@ class Certificate:
     def sha256(self) -> str:
         """sha256 of the payload: what ``reproduces`` and revocations call this certificate."""
         return sha256_bytes(self.payload)
+
+
+def write_statement(subjects: Sequence[Subject], said: Predicate) -> bytes:
+    """The bytes of the statement that ``said`` is true of ``subjects``, ready to be signed.
+
+    Raises:
+        InvalidCertificate: whatever :func:`read_statement` would refuse.
+        TypeError, ValueError: the findings hold what strict JSON has no place for, for instance a float.
+    """
+    data = statement.write(subjects, said.to_dict())
+    read_statement(data)
+    return data
+
+
+def read_statement(payload: bytes, *, source: str = "statement") -> tuple[Statement, Predicate]:
+    """The statement in ``payload`` and its predicate, signed or not.
+
+    Raises:
+        InvalidCertificate: the first fault.
+    """
+    parsed = statement.parse(payload, source=source)
+    return parsed, predicate.parse(parsed.predicate, source=f"{source}: predicate")
 
 
 def sign_certificate(payload: bytes, key: PrivateKey) -> bytes:
@@ -47,15 +72,47 @@ def open_certificate(data: bytes, key: PublicKey, *, source: str = "certificate"
         InvalidCertificate: the first fault; nothing inside is parsed before the signature has been checked.
     """
     payload = bundle.open_bundle(data, key, source=source)
-    parsed, said = read_statement(payload)
+    parsed, said = read_statement(payload, source=f"{source}: statement")
     return Certificate(payload=payload, statement=parsed, predicate=said, keyid=key.fingerprint)
 
 
-def read_statement(payload: bytes) -> tuple[Statement, Predicate]:
-    """The statement in ``payload`` and its predicate, signed or not.
+def read_unverified(path: Path) -> Statement:
+    """What the certificate or the unsigned statement at ``path`` says.  No signature is checked.
 
     Raises:
+        InputError: unreadable, or named otherwise.
         InvalidCertificate: the first fault.
     """
-    parsed = statement.parse(payload)
-    return parsed, predicate.parse(parsed.predicate, source="statement: predicate")
+    if path == store.bundle_path(path):
+        data = store.read_limited(path, limit=bundle.BUNDLE_LIMIT)
+        payload = bundle.read_bundle(data, source=path.name).envelope.payload
+    else:
+        payload = store.read_limited(path, limit=STATEMENT_LIMIT)
+    return read_statement(payload, source=path.name)[0]
+
+
+def subjects_of(files: Iterable[Path]) -> tuple[Subject, ...]:
+    """A subject per file, by its plain name; the order does not matter."""
+    return tuple(Subject(name=path.name, sha256=sha256_file(path)) for path in files)
+
+
+def check_subjects(subjects: Sequence[Subject], folder: Path) -> None:
+    """Nothing if the evidence ``folder`` holds exactly the files that ``subjects`` name, with their digests.
+
+    A file that is not named is refused too: nobody signed it, and a reader might take it for evidence.
+
+    Raises:
+        InvalidCertificate: a file missing, too many, a symbolic link, or other than what was signed.
+    """
+    for subject in subjects:
+        path = store.subject_file(folder, subject.name)
+        try:
+            found = sha256_file(path)
+        except OSError as error:
+            raise invalid(str(path), found=str(error.strerror).lower(), accepted="a readable file") from None
+        if found != subject.sha256:
+            raise invalid(str(path), found=f"sha256 {found}", accepted=f"sha256 {subject.sha256}, as in the statement")
+    names = {subject.name for subject in subjects}
+    for path in sorted(folder.iterdir()):
+        if path.name not in names:
+            raise invalid(str(path), found="a file that the statement does not name", accepted=", ".join(sorted(names)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+from dataclasses import dataclass
 from typing import Any, Final
 
 from samebits.certificate.keys import PrivateKey, PublicKey
@@ -21,54 +22,77 @@ def pae(payload_type: str, payload: bytes) -> bytes:
     return b"DSSEv1 %d %b %d %b" % (len(kind), kind, len(payload), payload)
 
 
-def seal(payload: bytes, key: PrivateKey) -> dict[str, Any]:
-    """An envelope around ``payload`` with one signature, as a JSON-ready object."""
-    signature = key.sign(pae(PAYLOAD_TYPE, payload))
-    return {
-        "payload": base64.b64encode(payload).decode(),
-        "payloadType": PAYLOAD_TYPE,
-        "signatures": [{"keyid": key.public.fingerprint, "sig": base64.b64encode(signature).decode()}],
-    }
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Envelope:
+    """A payload of type :data:`PAYLOAD_TYPE` and one signature over both."""
 
+    payload: bytes
+    keyid: str
+    """What the file says about its key; it is compared with the verifier's and never used to choose one."""
+    signature: bytes
 
-def unseal(envelope: Any, key: PublicKey, *, where: str) -> bytes:
-    """The payload of ``envelope`` after ``key`` has checked its one signature.
+    def to_dict(self) -> dict[str, Any]:
+        """As a JSON-ready object."""
+        return {
+            "payload": _encode(self.payload),
+            "payloadType": PAYLOAD_TYPE,
+            "signatures": [{"keyid": self.keyid, "sig": _encode(self.signature)}],
+        }
 
-    The keyid in the envelope is compared with ``key`` and never used to choose one.
+    @classmethod
+    def from_dict(cls, value: Any, *, where: str) -> Envelope:
+        """The envelope in parsed JSON; its signature is not checked.
 
-    Raises:
-        InvalidCertificate: unknown or missing keys, not exactly one signature, another payload type, base64 that is
-            not canonical, another key, a signature that does not fit.
-    """
-    fields = closed_object(envelope, where, ("payload", "payloadType", "signatures"))
-    signatures = array(fields["signatures"], f"{where}.signatures")
-    if len(signatures) != 1:
-        raise invalid(f"{where}.signatures", found=f"{len(signatures)} signatures", accepted="exactly one")
-    signature = closed_object(signatures[0], f"{where}.signatures[0]", ("keyid", "sig"))
-    payload_type = string(fields["payloadType"], f"{where}.payloadType")
-    if payload_type != PAYLOAD_TYPE:
-        raise invalid(f"{where}.payloadType", found=quoted(payload_type), accepted=PAYLOAD_TYPE)
-    payload = _decode(fields["payload"], f"{where}.payload")
-    sig = _decode(signature["sig"], f"{where}.signatures[0].sig")
-    check_key(signature["keyid"], key, f"{where}.signatures[0].keyid")
-    if not key.is_signature(sig, pae(payload_type, payload)):
-        raise invalid(
-            f"{where}.signatures[0].sig",
-            found="a signature that does not fit",
-            accepted=f"a signature of key {key.fingerprint} over this payload and type",
+        Raises:
+            InvalidCertificate: unknown or missing keys, not exactly one signature, another payload type, base64 that
+                is not canonical.
+        """
+        fields = closed_object(value, where, ("payload", "payloadType", "signatures"))
+        signatures = array(fields["signatures"], f"{where}.signatures")
+        if len(signatures) != 1:
+            raise invalid(f"{where}.signatures", found=f"{len(signatures)} signatures", accepted="exactly one")
+        signature = closed_object(signatures[0], f"{where}.signatures[0]", ("keyid", "sig"))
+        payload_type = string(fields["payloadType"], f"{where}.payloadType")
+        if payload_type != PAYLOAD_TYPE:
+            raise invalid(f"{where}.payloadType", found=quoted(payload_type), accepted=PAYLOAD_TYPE)
+        return cls(
+            payload=_decode(fields["payload"], f"{where}.payload"),
+            keyid=string(signature["keyid"], f"{where}.signatures[0].keyid"),
+            signature=_decode(signature["sig"], f"{where}.signatures[0].sig"),
         )
-    return payload
+
+    def check(self, key: PublicKey, *, where: str) -> None:
+        """Nothing if ``key`` made the signature.
+
+        Raises:
+            InvalidCertificate: another key, or a signature that does not fit.
+        """
+        check_keyid(self.keyid, key, f"{where}.signatures[0].keyid")
+        if not key.is_signature(self.signature, pae(PAYLOAD_TYPE, self.payload)):
+            raise invalid(
+                f"{where}.signatures[0].sig",
+                found="a signature that does not fit",
+                accepted=f"a signature of key {key.fingerprint} over this payload and type",
+            )
 
 
-def check_key(keyid: Any, key: PublicKey, where: str) -> None:
-    """Refuses a document that says it was signed with another key than the verifier's.
+def sign(payload: bytes, key: PrivateKey) -> Envelope:
+    """An envelope around ``payload``, signed."""
+    return Envelope(payload=payload, keyid=key.public.fingerprint, signature=key.sign(pae(PAYLOAD_TYPE, payload)))
+
+
+def check_keyid(keyid: str, key: PublicKey, where: str) -> None:
+    """Nothing if ``keyid`` is the fingerprint of the verifier's own ``key``.
 
     Raises:
         InvalidCertificate: naming both fingerprints.
     """
-    found = string(keyid, where)
-    if found != key.fingerprint:
-        raise invalid(where, found=f"key {quoted(found)}", accepted=f"key {key.fingerprint}, the one you gave")
+    if keyid != key.fingerprint:
+        raise invalid(where, found=f"key {quoted(keyid)}", accepted=f"key {key.fingerprint}, the one you gave")
+
+
+def _encode(data: bytes) -> str:
+    return base64.b64encode(data).decode()
 
 
 def _decode(value: Any, where: str) -> bytes:
@@ -77,7 +101,7 @@ def _decode(value: Any, where: str) -> bytes:
         data = base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError):
         data = b""
-    # Encoding again finds what decoders let pass: missing padding, bits after the end.
-    if not data or base64.b64encode(data).decode() != text:
-        raise invalid(where, found=quoted(text), accepted="canonical base64 (RFC 4648, 4), not empty")
+    # Encoding again finds what decoders let pass: bits after the end, padding in the middle.
+    if not data or _encode(data) != text:
+        raise invalid(where, found=quoted(text), accepted="canonical base64 (RFC 4648, section 4), not empty")
     return data

@@ -12,18 +12,17 @@ import re
 import stat
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final
 
 import platformdirs
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec, ed25519
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 from samebits.certificate import store
 from samebits.errors import InputError, MachineError
 from samebits.hashing import sha256_bytes
-
-Kind = Literal["p256", "ed25519"]
 
 ACCEPTED: Final = "a P-256 or Ed25519 key"
 DEFAULT_NAME: Final = "default"
@@ -46,7 +45,7 @@ _LABELS = {
 class PublicKey:
     """A key that checks signatures: always the verifier's own, never one named in a file."""
 
-    key: ec.EllipticCurvePublicKey | ed25519.Ed25519PublicKey
+    key: ec.EllipticCurvePublicKey | Ed25519PublicKey
 
     @property
     def fingerprint(self) -> str:
@@ -62,7 +61,7 @@ class PublicKey:
     def is_signature(self, signature: bytes, message: bytes) -> bool:
         """Whether ``signature`` (ECDSA: in DER) is this key's over ``message``."""
         try:
-            if isinstance(self.key, ed25519.Ed25519PublicKey):
+            if isinstance(self.key, Ed25519PublicKey):
                 self.key.verify(signature, message)
             else:
                 self.key.verify(signature, message, ec.ECDSA(hashes.SHA256()))
@@ -75,7 +74,7 @@ class PublicKey:
 class PrivateKey:
     """A key that makes signatures."""
 
-    key: ec.EllipticCurvePrivateKey | ed25519.Ed25519PrivateKey
+    key: ec.EllipticCurvePrivateKey | Ed25519PrivateKey
 
     def __repr__(self) -> str:
         return f"PrivateKey(fingerprint={self.public.fingerprint!r})"
@@ -87,13 +86,31 @@ class PrivateKey:
 
     def sign(self, message: bytes) -> bytes:
         """The signature over ``message``; ECDSA signatures are in DER (RFC 3279, 2.2.3)."""
-        if isinstance(self.key, ed25519.Ed25519PrivateKey):
+        if isinstance(self.key, Ed25519PrivateKey):
             return self.key.sign(message)
         return self.key.sign(message, ec.ECDSA(hashes.SHA256()))
 
 
-def generate(name: str, folder: Path, *, kind: Kind = "p256") -> tuple[PrivateKey, Path]:
-    """A new key as ``NAME.pem`` (mode 0600) and ``NAME.pub.pem`` in ``folder``; the key and its private file.
+@dataclass(frozen=True, kw_only=True, slots=True)
+class KeyPair:
+    """A private key and where its two files lie."""
+
+    key: PrivateKey
+    private_path: Path
+
+    @property
+    def public_path(self) -> Path:
+        """``NAME.pub.pem`` beside ``NAME.pem``."""
+        return public_path(self.private_path)
+
+    @property
+    def keyid(self) -> str:
+        """The fingerprint of the public key."""
+        return self.key.public.fingerprint
+
+
+def generate_key(name: str, folder: Path, *, ed25519: bool = False) -> KeyPair:
+    """A new key as ``NAME.pem`` (mode 0600) and ``NAME.pub.pem`` in ``folder``, P-256 unless ``ed25519``.
 
     Raises:
         InputError: the name is no plain name, or there is a key of that name; nothing is overwritten.
@@ -106,18 +123,17 @@ def generate(name: str, folder: Path, *, kind: Kind = "p256") -> tuple[PrivateKe
             accepted="1 to 64 letters, digits, '_' and '-', the first a letter or digit",
             next_step="Choose another name.",
         )
-    key = PrivateKey(_generated(kind))
-    private_path = folder / f"{name}.pem"
-    for path in (private_path, public_path(private_path)):
+    pair = KeyPair(key=PrivateKey(_generated(ed25519=ed25519)), private_path=folder / f"{name}.pem")
+    for path in (pair.private_path, pair.public_path):
         if os.path.lexists(path):
             raise _exists(path)
-    _write_new(private_path, _private_pem(key), mode=0o600)
+    _write_new(pair.private_path, _private_pem(pair.key), mode=0o600)
     try:
-        _write_new(public_path(private_path), key.public.pem(), mode=0o644)
+        _write_new(pair.public_path, pair.key.public.pem(), mode=0o644)
     except (InputError, MachineError):
-        private_path.unlink()  # half a key would block the name
+        pair.private_path.unlink()  # half a key would block the name
         raise
-    return key, private_path
+    return pair
 
 
 def public_path(private_path: Path) -> Path:
@@ -125,7 +141,7 @@ def public_path(private_path: Path) -> Path:
     return private_path.with_name(f"{private_path.stem}.pub.pem")
 
 
-def default_folder() -> Path:
+def default_key_folder() -> Path:
     """The user's own keys, for instance ``~/.config/samebits/keys``."""
     return Path(platformdirs.user_config_dir("samebits")) / "keys"
 
@@ -137,11 +153,11 @@ def ensure_default_key() -> tuple[PrivateKey, Path, bool]:
         InputError: there is a key and it cannot be used.
         MachineError: there is none and it cannot be written.
     """
-    path = default_folder() / f"{DEFAULT_NAME}.pem"
+    path = default_key_folder() / f"{DEFAULT_NAME}.pem"
     created = False
     if not os.path.lexists(path):
         try:
-            generate(DEFAULT_NAME, path.parent)
+            generate_key(DEFAULT_NAME, path.parent)
             created = True
         except InputError:
             if not os.path.lexists(path):
@@ -164,7 +180,7 @@ def load_private(path: Path) -> PrivateKey:
         key = serialization.load_pem_private_key(pem, password=None)
     except (ValueError, TypeError, UnsupportedAlgorithm):
         raise _damaged(path, "a PKCS #8 private key in PEM") from None
-    if isinstance(key, ed25519.Ed25519PrivateKey):
+    if isinstance(key, Ed25519PrivateKey):
         return PrivateKey(key)
     if isinstance(key, ec.EllipticCurvePrivateKey) and isinstance(key.curve, ec.SECP256R1):
         return PrivateKey(key)
@@ -182,15 +198,15 @@ def load_public(path: Path) -> PublicKey:
         key = serialization.load_pem_public_key(pem)
     except (ValueError, UnsupportedAlgorithm):
         raise _damaged(path, "a SubjectPublicKeyInfo in PEM") from None
-    if isinstance(key, ed25519.Ed25519PublicKey):
+    if isinstance(key, Ed25519PublicKey):
         return PublicKey(key)
     if isinstance(key, ec.EllipticCurvePublicKey) and isinstance(key.curve, ec.SECP256R1):
         return PublicKey(key)
     raise _wrong_algorithm(path, key)
 
 
-def _generated(kind: Kind) -> ec.EllipticCurvePrivateKey | ed25519.Ed25519PrivateKey:
-    return ed25519.Ed25519PrivateKey.generate() if kind == "ed25519" else ec.generate_private_key(ec.SECP256R1())
+def _generated(*, ed25519: bool) -> ec.EllipticCurvePrivateKey | Ed25519PrivateKey:
+    return Ed25519PrivateKey.generate() if ed25519 else ec.generate_private_key(ec.SECP256R1())
 
 
 def _private_pem(key: PrivateKey) -> bytes:
@@ -201,7 +217,7 @@ def _private_pem(key: PrivateKey) -> bytes:
 def _write_new(path: Path, data: bytes, *, mode: int) -> None:
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        store.write(path, data, mode=mode, replace=False)
+        store.write_atomic(path, data, mode=mode, replace=False)
     except FileExistsError:
         raise _exists(path) from None
     except OSError as error:
@@ -224,9 +240,11 @@ def _read_pem(path: Path, wanted: str, *, private: bool) -> bytes:
             accepted=f"a readable file with {_LABELS[wanted]} in PEM",
             next_step="Check the path and its permissions.",
         ) from None
-    with os.fdopen(descriptor, "rb") as stream:
+    try:
         status = os.fstat(descriptor)
-        pem = stream.read(_SIZE_LIMIT) if stat.S_ISREG(status.st_mode) else b""
+        pem = os.read(descriptor, _SIZE_LIMIT) if stat.S_ISREG(status.st_mode) else b""
+    finally:
+        os.close(descriptor)
     labels = _PEM_LABEL.findall(pem.decode("ascii", errors="replace"))
     if labels != [wanted]:
         raise InputError(

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Annotated, Any, Final
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from samebits.certificate.strict_json import invalid
 from samebits.errors import InputError, InvalidCertificate
@@ -25,6 +25,8 @@ VERDICTS: Final = ("passed", "failed", "vacuous", "refused")
 
 # Words for one machine or person; a certificate is published.
 _PRIVATE_WORDS = frozenset({"host", "hostname", "nodename", "fqdn", "user", "username", "uuid", "serial"})
+# No control characters: these end up on a terminal.
+_TEXT = re.compile(r"[^\x00-\x1f\x7f-\x9f]{1,4096}")
 _GPU_UUID = re.compile(r"\b(GPU|MIG)-[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-")
 _DIGEST_LENGTHS = {"sha256": (64,), "sha512": (128,), "gitCommit": (40, 64), "gitTree": (40, 64)}
 
@@ -46,9 +48,18 @@ def _digest_set(digests: dict[str, str]) -> dict[str, str]:
     return digests
 
 
+def _texts(value: Any) -> Any:
+    # By hand: where both halves of a union fail, pydantic puts names of its own into the path.
+    items = value if isinstance(value, list) else [value]
+    if not all(isinstance(item, str) and _TEXT.fullmatch(item) for item in items):
+        raise ValueError("text or a list of texts, 1 to 4096 characters each and no control characters")
+    return value
+
+
 def _nothing_private(environment: dict[str, str | list[str]]) -> dict[str, str | list[str]]:
     for key, value in environment.items():
-        if _PRIVATE_WORDS & set(re.split(r"[^a-z0-9]+", key.lower())):
+        words = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", key).lower()  # hostName, HOST_NAME and host-name alike
+        if _PRIVATE_WORDS & set(re.split(r"[^a-z0-9]+", words)):
             raise ValueError(f"no names of hosts or users, no serial numbers (key {key!r})")
         if any(_GPU_UUID.search(text) for text in ([value] if isinstance(value, str) else value)):
             raise ValueError(f"no GPU UUIDs (key {key!r})")
@@ -63,8 +74,8 @@ def _with_verdict(findings: dict[str, Any]) -> dict[str, Any]:
 
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._:+/@-]{0,255}$")]
-# No control characters: these end up on a terminal.
 Text = Annotated[str, Field(pattern=r"^[^\x00-\x1f\x7f-\x9f]+$", max_length=4096)]
+Texts = Annotated[str | list[str], BeforeValidator(_texts)]
 Utc = Annotated[
     str,
     Field(pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6})?Z$"),
@@ -130,7 +141,7 @@ class Predicate(Closed):
     recipe: Material
     kit: Kit
     configuration: list[Resource]
-    environment: Annotated[dict[Name, Text | list[Text]], AfterValidator(_nothing_private)]
+    environment: Annotated[dict[Name, Texts], AfterValidator(_nothing_private)]
     """What was found on the machine: GPU name, driver, CUDA, Python, allow-listed variables.  Nothing that names it."""
     run: Run
     seeds: dict[Name, Text]

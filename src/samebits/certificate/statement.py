@@ -41,6 +41,15 @@ class Statement:
     subjects: tuple[Subject, ...]
     predicate: Mapping[str, Any]
 
+    def to_dict(self) -> dict[str, Any]:
+        """As a JSON-ready object; :func:`parse` gives the same statement back."""
+        return {
+            "_type": STATEMENT_TYPE,
+            "subject": [{"name": subject.name, "digest": {"sha256": subject.sha256}} for subject in self.subjects],
+            "predicateType": PREDICATE_TYPE,
+            "predicate": dict(self.predicate),
+        }
+
 
 def write(subjects: Sequence[Subject], predicate: Mapping[str, Any]) -> bytes:
     """The bytes of a statement, ready to be signed: subjects sorted by name.
@@ -49,17 +58,8 @@ def write(subjects: Sequence[Subject], predicate: Mapping[str, Any]) -> bytes:
         InvalidCertificate: whatever :func:`parse` would refuse.
         TypeError, ValueError: the predicate holds what strict JSON has no place for.
     """
-    data = strict_json.dumps(
-        {
-            "_type": STATEMENT_TYPE,
-            "subject": [
-                {"name": subject.name, "digest": {"sha256": subject.sha256}}
-                for subject in sorted(subjects, key=lambda subject: subject.name)
-            ],
-            "predicateType": PREDICATE_TYPE,
-            "predicate": dict(predicate),
-        }
-    )
+    ordered = tuple(sorted(subjects, key=lambda subject: subject.name))
+    data = strict_json.dumps(Statement(subjects=ordered, predicate=predicate).to_dict())
     parse(data)
     return data
 

@@ -69,7 +69,7 @@ def subject_file(folder: Path, name: str) -> Path:
     return folder / name
 
 
-def read(path: Path, *, limit: int) -> bytes:
+def read_limited(path: Path, *, limit: int) -> bytes:
     """All bytes of the regular file at ``path``, at most ``limit`` of them.
 
     Raises:
@@ -85,17 +85,20 @@ def read(path: Path, *, limit: int) -> bytes:
         raise InputError(
             str(path), found=_reason(error), accepted="a readable file", next_step="Check the path."
         ) from None
-    with os.fdopen(descriptor, "rb") as stream:
+    try:
         mode = os.fstat(descriptor).st_mode
         if not stat.S_ISREG(mode):
             raise invalid(str(path), found=_file_kind(mode), accepted="a regular file")
-        data = stream.read(limit + 1)
+        with os.fdopen(descriptor, "rb", closefd=False) as stream:
+            data = stream.read(limit + 1)
+    finally:
+        os.close(descriptor)
     if len(data) > limit:
         raise invalid(str(path), found=f"more than {limit} bytes", accepted=f"at most {limit} bytes")
     return data
 
 
-def write(path: Path, data: bytes, *, mode: int = 0o644, replace: bool = True) -> None:
+def write_atomic(path: Path, data: bytes, *, mode: int = 0o644, replace: bool = True) -> None:
     """``data`` at ``path``, whole or not at all: also after a crash, and never readable beyond ``mode``.
 
     Raises:
