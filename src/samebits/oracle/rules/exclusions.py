@@ -18,6 +18,11 @@ def listed(measured: Measured, recipe: Recipe) -> list[dict[str, Any]]:
 def check(measured: Measured, recipe: Recipe) -> list[Check]:
     """Whether each was refused."""
     faults, exercised = Faults(), 0
+    if not measured.refusals:
+        detail = "no exclusion was tried"
+        return [
+            Check(name="exclusions.refused", rule=10, status="not_run", exercised=0, detail=detail, basis="attested")
+        ]
     for exclusion in recipe.exclusions:
         attempts = _attempts(measured, exclusion)
         name = f"{exclusion.kind} {_canonical(exclusion.set)}"

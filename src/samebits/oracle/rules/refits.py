@@ -64,6 +64,8 @@ def _reason(frozen: dict[str, str], name: str) -> dict[str, str]:
 
 def _consecutive(measured: Measured, recipe: Recipe) -> Check:
     wanted = recipe.certification.refits
+    if not measured.refits.get("aligned"):
+        return Check(name="refits.consecutive", rule=7, status="not_run", exercised=0, detail=_NONE)
     faults = Faults()
     counted = Counter((row["version"], row["tensor"]) for row in measured.refits.get("aligned", []))
     for (version, tensor), count in sorted(counted.items()):
