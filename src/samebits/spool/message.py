@@ -95,7 +95,7 @@ def decode(cls: type[MessageT], data: bytes, *, number: int, source: str) -> Mes
     value = load(data, source)
     # Versions are compared before fields: a newer protocol may have other fields.
     version = value.get("protocol") if isinstance(value, dict) else None
-    if version != VERSION:
+    if version != VERSION or isinstance(version, bool):
         raise WorkerError(
             f"{source}: protocol",
             found=json.dumps(version),
@@ -124,6 +124,8 @@ def load(data: bytes, source: str) -> Any:
         found = "truncated JSON" if truncated else f"not JSON: {error}"
     except ValueError as error:
         found = f"not JSON: {error}"
+    except RecursionError:
+        found = "not JSON: nested too deeply"
     raise _foreign(source, f"{found} ({len(data)} bytes)", "one whole JSON document")
 
 
