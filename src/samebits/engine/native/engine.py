@@ -68,7 +68,7 @@ class NativeEngine:
             dtype=str(self.weights.dtype).removeprefix("torch."),
             parameters=self.weights.parameters,
             threads=torch.get_num_threads(),
-            libraries={"numpy": np.__version__, "torch": torch.__version__},
+            libraries={"numpy": np.__version__, "torch": str(torch.__version__)},
         )
 
     def effective(self) -> dict[str, Any]:

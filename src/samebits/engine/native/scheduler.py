@@ -90,7 +90,9 @@ class Scheduler:
         return len(self._arriving) + len(self.waiting) + len(self.running)
 
     def schedule(self) -> list[Chunk]:
-        """The next step's work, in admission order; empty while nothing has arrived."""
+        """The next step's work, in admission order.  Steps in which nobody would be there are skipped."""
+        if self._arriving and not self.waiting and not self.running:
+            self._step = max(self._step, self._arriving[0].request.arrival_step)
         while self._arriving and self._arriving[0].request.arrival_step <= self._step:
             self.waiting.append(self._arriving.popleft())
         self._step += 1
