@@ -100,7 +100,7 @@ class NativeActor:
             dtype=str(next(iter(deployed.values())).dtype).removeprefix("torch."),
             parameters=sum(weight.numel() for weight in deployed.values()),
             threads=torch.get_num_threads(),
-            libraries={"torch": torch.__version__, "safetensors": installed("safetensors")},
+            libraries={"torch": str(torch.__version__), "safetensors": installed("safetensors")},
             layers=self._policy.decoder.layers,
         )
 

@@ -1,0 +1,48 @@
+from __future__ import annotations
+
+import pytest
+
+from samebits.actor.settings import certified
+from samebits.errors import GateError, InputError
+
+from .tiny import GATE, SETTINGS
+
+
+def test_certified_settings_become_the_recipes_model():
+    assert certified(SETTINGS, GATE).model_dump() == SETTINGS
+
+
+def test_the_rows_gate_refuses():
+    with pytest.raises(GateError) as caught:
+        certified({**SETTINGS, "force_on_policy_ratio": True}, GATE)
+    assert (caught.value.field, caught.value.found) == ("actor.force_on_policy_ratio", "True")
+
+
+def test_a_row_cannot_accept_the_forced_ratio():
+    with pytest.raises(GateError) as caught:
+        certified({**SETTINGS, "force_on_policy_ratio": True}, {**GATE, "force_on_policy_ratio": [False, True]})
+    assert str(caught.value) == (
+        "actor.force_on_policy_ratio: found True; accepted: False. "
+        "It takes the training forward's logprobs for the recompute's; leave it off."
+    )
+
+
+def test_both_sides_packed_alike_are_refused():
+    with pytest.raises((GateError, InputError)) as caught:
+        certified({**SETTINGS, "train_pack": 2}, GATE)
+    assert str(caught.value) == (
+        "actor.train_pack: found 2, the same as recompute_pack; accepted: another number than recompute_pack. "
+        "Recompute and training forward must be packed differently; change one of the two."
+    )
+
+
+def test_a_setting_that_the_row_does_not_know_is_refused():
+    with pytest.raises(GateError) as caught:
+        certified({**SETTINGS, "train_packs": 2}, GATE)
+    assert (caught.value.field, caught.value.next_step) == ("actor.train_packs", "Did you mean 'train_pack'?")
+
+
+def test_absurd_settings_are_refused_even_where_a_row_accepts_them():
+    with pytest.raises(InputError) as caught:
+        certified({**SETTINGS, "learning_rate": 2.0}, {**GATE, "learning_rate": {"min": 0.0, "max": 9.0}})
+    assert caught.value.field == "actor: learning_rate"
