@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import Final
 
-LINES: Final = 12
+LINES: Final = 20
 """Last lines that go into an error."""
 
 _TAIL: Final = 16 * 1024

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal, Protocol, TypeVar
@@ -15,6 +16,8 @@ from samebits.spool.folder import too_large
 VERSION: Final = 1
 SHUTDOWN: Final = "shutdown"
 """The method that every worker answers: reply, then leave :func:`samebits.spool.serve`."""
+WHERE_ARE_YOU: Final = signal.SIGUSR1
+"""The signal at which a worker writes its threads' stacks into the log, even from deep inside a kernel."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import faulthandler
 import signal
 import sys
 import threading
@@ -18,7 +19,7 @@ from samebits.spool.codec import to_message
 from samebits.spool.folder import LIMIT, Folder, Pause, read, write
 from samebits.spool.heartbeat import Heart
 from samebits.spool.lifeline import Lifeline
-from samebits.spool.message import SHUTDOWN, Call, Failure, Reply, decode, encode, failure_of
+from samebits.spool.message import SHUTDOWN, WHERE_ARE_YOU, Call, Failure, Reply, decode, encode, failure_of
 from samebits.spool.progress import Progress
 from samebits.spool.reaping import Terminated
 
@@ -36,6 +37,9 @@ def serve(directory: Path, handlers: Mapping[str, Handler], *, limit: int = LIMI
     Raises:
         Terminated: SIGTERM; a ``SystemExit`` with status 143.
     """
+    # A crash, and a parent that has lost patience, leave the place in the log.
+    faulthandler.enable(all_threads=False)
+    faulthandler.register(WHERE_ARE_YOU)
     folder = Folder(directory)
     progress = Progress(folder, limit)
     lifeline = Lifeline(folder)

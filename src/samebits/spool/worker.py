@@ -16,12 +16,13 @@ from samebits.spool.group import Group, launch, status_text
 from samebits.spool.heartbeat import Heart, Pulse
 from samebits.spool.lifeline import whereabouts
 from samebits.spool.log import Log
-from samebits.spool.message import SHUTDOWN, Call, Failure, Note, Reply, decode, encode, error_of
+from samebits.spool.message import SHUTDOWN, WHERE_ARE_YOU, Call, Failure, Note, Reply, decode, encode, error_of
 
 OnProgress = Callable[[Mapping[str, Any]], None]
 
 _LOOK: Final = 0.1
 _GRACE: Final = 5.0
+_LAST_WORDS: Final = 0.2
 
 
 class Worker:
@@ -235,7 +236,10 @@ class Worker:
                 if self._pulse.listen() > self._stale_after:
                     self._fail(f"hung during {method!r}: no heartbeat for {self._stale_after:g} s", "a heartbeat")
             if timeout is not None and now - began > timeout:
-                self._fail(self._late(number, method), f"a reply within {timeout:g} s")
+                found = self._late(number, method)
+                self._group.send(WHERE_ARE_YOU)
+                self._wait_for_end(_LAST_WORDS)
+                self._fail(found, f"a reply within {timeout:g} s")
             pause.sleep()
 
     def _late(self, number: int, method: str) -> str:
