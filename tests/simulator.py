@@ -16,8 +16,21 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from cryptography.hazmat.primitives.asymmetric import ec
 
 from samebits import bits, recipe
+from samebits.certificate import (
+    Kit,
+    Material,
+    Predicate,
+    PrivateKey,
+    Run,
+    evidence_folder,
+    sign_certificate,
+    subjects_of,
+    write_statement,
+)
+from samebits.hashing import sha256_bytes
 from samebits.oracle import EvidenceWriter, Findings, fact_rows, judge
 
 RECIPE = b"""\
@@ -78,6 +91,9 @@ kind = "request"
 set = { temperature = 0.999 }
 why = "another distribution than the one compared"
 """
+
+KEY = PrivateKey(ec.generate_private_key(ec.SECP256R1()))
+"""Made anew in every test process; nobody needs to keep it."""
 
 ROW = b'schema_version = 1\nid = "cpu"\n'
 
@@ -201,6 +217,40 @@ class Simulator:
         """Writes the evidence and judges it."""
         return judge(self.write(folder), self.recipe)
 
+    def sign(self, path: Path, *, key: PrivateKey = KEY, findings: dict[str, Any] | None = None, **said: Any) -> Path:
+        """A certificate at ``path`` (``X.sigstore.json``) with its evidence beside it.
+
+        ``findings`` are the oracle's own unless given; ``said`` replaces other parts of the predicate.
+        """
+        folder = self.write(evidence_folder(path))
+        return self.sign_folder(path, folder, key=key, findings=findings, **said)
+
+    def sign_folder(
+        self, path: Path, folder: Path, *, key: PrivateKey = KEY, findings: dict[str, Any] | None = None, **said: Any
+    ) -> Path:
+        """The same over evidence that is there already, whatever it is."""
+        parts: dict[str, Any] = {
+            "row": Material(id="cpu", sha256=sha256_bytes(self.row_toml)),
+            "recipe": Material(id="simulated", sha256=sha256_bytes(self.recipe_toml)),
+            "kit": Kit(version="0.0.1", sha256="ab" * 32),
+            "configuration": [],
+            "environment": {"python": "3.11.7"},
+            "run": Run(
+                id="simulated-1",
+                startedOn="2026-11-30T12:00:00Z",
+                finishedOn="2026-11-30T12:03:00Z",
+                producer="tests/simulator.py",
+                resumed=False,
+            ),
+            "seeds": {"model": "0"},
+            "reproduces": None,
+            "limitations": ["nothing ran"],
+            "findings": judge(folder, self.recipe).to_dict() if findings is None else findings,
+        }
+        statement = write_statement(subjects_of(sorted(folder.iterdir())), Predicate(**(parts | said)))
+        path.write_bytes(sign_certificate(statement, key))
+        return path
+
     # How the world is made
 
     def _round(self, arm: str, round_: int) -> None:
@@ -286,7 +336,9 @@ class Simulator:
     def _facts(self, arm: str, op_set: str) -> None:
         said = {"op_set": op_set, "dtype": "bfloat16", "parameters": 1234, "libraries": {"torch": "2.13.0+cpu"}}
         self.tables["facts"] += fact_rows(arm, "engine", said | {"settings": {"logprobs_mode": "raw_logprobs"}})
-        self.tables["facts"] += fact_rows(arm, "actor", said | {"settings": {"force_on_policy_ratio": False}, "layers": 3})
+        self.tables["facts"] += fact_rows(
+            arm, "actor", said | {"settings": {"force_on_policy_ratio": False}, "layers": 3}
+        )
 
     def _probes(self) -> None:
         for layer in range(3):

@@ -78,13 +78,9 @@ def _consecutive(measured: Measured, recipe: Recipe) -> Check:
         stray = sorted(tensors.keys() ^ _first(versions).keys())
         if stray:
             faults.add(f"version {version} differs from the first in which tensors it has: {', '.join(stray[:3])}")
-    rounds = measured.tokens.arms["aligned"].rounds
-    for round_ in range(wanted + 1):
-        if not rounds.get(round_):
-            faults.add(f"no token was compared under version {round_}")
-    for round_ in sorted(rounds):
-        if not 0 <= round_ <= wanted:
-            faults.add(f"round {round_} is none of 0 to {wanted}")
+    rounds = {round_ for round_, tokens in measured.tokens.arms["aligned"].rounds.items() if tokens}
+    if rounds != set(range(wanted + 1)):
+        faults.add(f"tokens were compared under the versions {_ranges(sorted(rounds))}; not 0 to {wanted}")
     return settle(
         "refits.consecutive",
         7,
