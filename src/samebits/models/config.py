@@ -175,8 +175,10 @@ def _check_known(config: Mapping[str, Any], source: str) -> None:
 
 def _check_layer_types(config: Mapping[str, Any], source: str) -> None:
     kinds = config.get("layer_types")
-    if kinds is not None and any(kind != "full_attention" for kind in kinds):
-        raise _refused(source, "layer_types", sorted(set(kinds)), "full_attention in every layer")
+    if kinds is None:
+        return
+    if not isinstance(kinds, list) or any(kind != "full_attention" for kind in kinds):
+        raise _refused(source, "layer_types", kinds, "full_attention in every layer")
 
 
 def _count(config: Mapping[str, Any], key: str, source: str, *, default: int | None = None) -> int:

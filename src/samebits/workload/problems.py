@@ -25,8 +25,17 @@ MOST_EXAMPLES: Final = 3
 """Problem ``i`` of a round is shown after ``i % 4`` solved ones: prompts of mixed lengths by design, and a small model
 that has seen an answer answers in the same form."""
 
-DIFFICULTY: Final[Mapping[str, Mapping[str, int]]] = {
+DIFFICULTY: Final[Mapping[str, Mapping[str, Any]]] = {
     # A 135 M parameter model gets some of these right and some wrong, which is what GRPO learns from.
+    "basic_arithmetic": {
+        "min_terms": 2,
+        "max_terms": 3,
+        "min_digits": 1,
+        "max_digits": 1,
+        "operators": ("+", "-"),
+        "allow_parentheses": False,
+        "allow_negation": False,
+    },
     "chain_sum": {"min_terms": 2, "max_terms": 3, "min_digits": 1, "max_digits": 1},
 }
 """Arguments of reasoning-gym's datasets where its defaults are too hard."""
