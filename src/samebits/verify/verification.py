@@ -138,7 +138,7 @@ class Verification:
         if entry is not None:
             what = "its key" if entry.keyid else "this certificate"
             raise _invalid(
-                "revocation", found=f"{what} was revoked on {entry.date}: {entry.reason}", accepted="no entry"
+                "revoked.toml", found=f"{what} was revoked on {entry.date}: {entry.reason}", accepted="no entry"
             )
 
     def _require(self, state: State) -> None:
