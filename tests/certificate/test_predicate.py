@@ -140,6 +140,12 @@ def test_every_level_is_closed(predicate: dict[str, Any], path: list[Any], accep
             "no names of hosts or users, no serial numbers (key 'hostName')",
         ),
         (
+            ["environment", "gpuUuid"],
+            "x",
+            "environment",
+            "no names of hosts or users, no serial numbers (key 'gpuUuid')",
+        ),
+        (
             ["environment", "VLLM_HOST_IP"],
             "x",
             "environment",

@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from samebits.certificate import strict_json
@@ -21,6 +21,7 @@ def loads(data: bytes) -> Any:
     return strict_json.loads(data, source="s", limit=10**6)
 
 
+@settings(deadline=None)  # a time limit would be a timing assertion
 @given(VALUES)
 def test_what_is_written_is_read_back(value: Any) -> None:
     data = strict_json.dumps(value)
@@ -28,11 +29,13 @@ def test_what_is_written_is_read_back(value: Any) -> None:
     assert strict_json.dumps(loads(data)) == data
 
 
+@settings(deadline=None)
 @given(VALUES)
 def test_any_writer_will_do(value: Any) -> None:
     assert loads(json.dumps(value, indent=1).encode()) == value
 
 
+@settings(deadline=None)
 @given(st.binary(max_size=200) | st.text(alphabet='{}[]":,\\01.eE-tfn ', max_size=60).map(str.encode))
 def test_any_bytes_are_read_or_refused(data: bytes) -> None:
     try:
@@ -43,6 +46,7 @@ def test_any_bytes_are_read_or_refused(data: bytes) -> None:
     assert loads(strict_json.dumps(value)) == value
 
 
+@settings(deadline=None)
 @given(VALUES, st.floats())
 def test_a_float_is_refused_wherever_it_is(value: Any, number: float) -> None:
     with pytest.raises(InvalidCertificate):
