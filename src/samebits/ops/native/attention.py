@@ -1,8 +1,9 @@
-"""Causal attention at fixed shapes: a query tile against all ``L`` key slots, in decode as in prefill.
+"""Causal attention at fixed shapes: a query tile against its span of key slots, in decode as in prefill.
 
-Each batched product has matrices of one shape, ``[(H/G)·8, D]`` by ``[D, L]`` and ``[(H/G)·8, L]`` by ``[L, D]``;
-only their number varies, and ``torch.bmm`` does not let that number touch a matrix.  The softmax runs over all ``L``
-slots, those after the query's position at −∞: its sum has the same terms in the same places at every step.
+A batched product has matrices of one shape, ``[(H/G)·8, D]`` by ``[D, S]`` and ``[(H/G)·8, S]`` by ``[S, D]``; only
+their number varies, and ``torch.bmm`` lets that touch no matrix.  ``S`` is the query's position rounded up to a whole
+span: the query's own property, the same when it is decoded alone, prefilled in a chunk or trained in a pack, whatever
+the number of slots that the cache has.  Slots after the query's position stand at −∞ in the softmax.
 """
 
 from __future__ import annotations
@@ -12,13 +13,14 @@ from typing import Any, Final
 import torch
 from torch import Tensor
 from torch.autograd.function import Function, once_differentiable
+from torch.nn import functional
 
 from samebits.ops.native.query_tiles import POSITIONS, QueryTiles, cut
 from samebits.ops.opset import Batch
 from samebits.ops.precision import wide
 
-TILES_AT_ONCE: Final = 64
-"""Query tiles per batched product: bounds the copies of keys and the scores held in memory, decides no bits."""
+SLOTS_AT_ONCE: Final = 8192
+"""Key slots of all tiles in one batched product: bounds the memory of keys and scores, decides no bits."""
 
 
 def attention(query: Tensor, keys: Tensor, values: Tensor, batch: Batch) -> Tensor:
@@ -35,10 +37,10 @@ class CausalAttention(Function):
         ctx.save_for_backward(query, keys, values)
         ctx.starts, ctx.offsets = batch.starts, batch.offsets
         tiles = cut(batch.starts, batch.offsets)
+        keys, values = keys.transpose(1, 2), values.transpose(1, 2)
         out = query.new_empty((len(tiles.sequence), POSITIONS, *query.shape[1:]))
-        for start in range(0, len(out), TILES_AT_ONCE):
-            part = slice(start, start + TILES_AT_ONCE)
-            out[part] = _attend(query, keys, values, tiles, part)
+        for slots, part in tiles.parts(SLOTS_AT_ONCE):
+            out[part] = _attend(query, _first(slots, keys), _first(slots, values), tiles, part)
         return out.flatten(0, 1).index_select(0, tiles.places)
 
     @staticmethod
@@ -56,23 +58,31 @@ class CausalAttention(Function):
         return to_query, to_keys, to_values, None
 
 
-def _attend(query: Tensor, keys: Tensor, values: Tensor, tiles: QueryTiles, part: slice) -> Tensor:
-    """Tiles ``part``: [n, POSITIONS, H, D]."""
-    sequence, rows = tiles.sequence[part], tiles.rows[part]
-    if tiles.one_each:
-        keys, values = keys[part], values[part]
-    else:
-        keys, values = keys.index_select(0, sequence), values.index_select(0, sequence)
-    n, slots, groups, size = keys.shape
+def _first(slots: int, x: Tensor) -> Tensor:
+    """The first ``slots`` of [B, G, L, D], with zeros where there are fewer."""
+    short = slots - x.shape[2]
+    return functional.pad(x, (0, 0, 0, short)) if short > 0 else x[:, :, :slots]
+
+
+def _attend(query: Tensor, keys: Tensor, values: Tensor, tiles: QueryTiles, part: Tensor) -> Tensor:
+    """Tiles ``part``, ``n`` of them, all of one span: [n, POSITIONS, H, D], from its keys and values [B, G, S, D]."""
+    keys, values = (x.index_select(0, tiles.sequence[part]).contiguous() for x in (keys, values))
+    n, groups, slots, size = keys.shape
     shared = query.shape[1] // groups
-    left = query.index_select(0, rows.flatten()).view(n, POSITIONS, groups, shared, size)
+
+    left = query.index_select(0, tiles.rows[part].flatten()).view(n, POSITIONS, groups, shared, size)
     left = left.permute(0, 2, 3, 1, 4).reshape(n * groups, shared * POSITIONS, size)
-    right = keys.permute(0, 2, 1, 3).reshape(n * groups, slots, size)
-    scores = torch.bmm(left, right.transpose(1, 2)).to(wide(query.dtype)).mul_(size**-0.5)
-    after = torch.arange(slots) > tiles.positions[part, None, None, :, None]
-    scores.view(n, groups, shared, POSITIONS, slots).masked_fill_(after, -torch.inf)
-    weights = torch.softmax(scores, dim=-1).to(values.dtype)
-    mixed = torch.bmm(weights, values.permute(0, 2, 1, 3).reshape(n * groups, slots, size))
+    products = torch.bmm(left, keys.view(n * groups, slots, size).transpose(1, 2))
+
+    # Places that no tile of this part uses (seven of eight in decode) are spared the softmax: they keep their products,
+    # and their results are dropped.
+    used = int(tiles.used[part].max())
+    weights = products.view(n, groups, shared, POSITIONS, slots)[..., :used, :]
+    scores = weights.to(wide(query.dtype), copy=True).mul_(size**-0.5)
+    after = torch.arange(slots) > tiles.positions[part, None, None, :used, None]
+    weights.copy_(torch.softmax(scores.masked_fill_(after, -torch.inf), dim=-1))
+
+    mixed = torch.bmm(products, values.view(n * groups, slots, size))
     return mixed.view(n, groups, shared, POSITIONS, size).permute(0, 3, 1, 2, 4).reshape(n, POSITIONS, -1, size)
 
 

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor
 from torch.nn import functional
 
 from samebits.ops import elementwise
-from samebits.ops.native import attention as fixed_attention
+from samebits.ops.native import attention, norm
 from samebits.ops.native.linear import Linear
 from samebits.ops.native.logprobs import TokenLogprobs
-from samebits.ops.native.query_tiles import POSITIONS
-from samebits.ops.native.tiles import BLOCK, ROWS, by_blocks
+from samebits.ops.native.query_tiles import POSITIONS, SPAN
+from samebits.ops.native.tiles import LANES, ROWS, by_lanes
 from samebits.ops.opset import Batch
-from samebits.ops.precision import wide
 
 # torch types Function.apply as untyped; each use below says so.
 
@@ -26,8 +24,11 @@ class Native:
     def describe(self) -> dict[str, str]:
         """What decides bits."""
         return {
-            "attention": f"query tiles of {POSITIONS} positions, all key slots, softmax in float32 over all slots",
-            "elementwise": f"silu in blocks of {BLOCK} elements",
+            "attention": (
+                f"tiles of {POSITIONS} queries, key slots up to the position in spans of {SPAN}; "
+                "scores and weights rounded to the input dtype, softmax in float32"
+            ),
+            "elementwise": f"silu in whole vectors, multiples of {LANES} elements",
             "linear": f"tiles of {ROWS} rows, zero-padded",
             "log_softmax": "float32 over the whole row",
             "rms_norm": "float32, one cast before the scale",
@@ -48,14 +49,12 @@ class Native:
         return x + y
 
     def rms_norm(self, x: Tensor, weight: Tensor, epsilon: float) -> Tensor:
-        """See ``OpSet.rms_norm``; a sum over a contiguous last dimension does not see other rows."""
-        values = x.contiguous().to(wide(x.dtype))
-        scale = torch.rsqrt((values * values).mean(-1, keepdim=True) + epsilon)
-        return (values * scale).to(weight.dtype) * weight
+        """See ``OpSet.rms_norm``."""
+        return norm.rms_norm(x, weight, epsilon)
 
     def swiglu(self, gate: Tensor, up: Tensor) -> Tensor:
         """See ``OpSet.swiglu``."""
-        return by_blocks(functional.silu, gate) * up
+        return by_lanes(functional.silu, gate) * up
 
     def rope(self, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
         """See ``OpSet.rope``: products and sums only, exact by nature."""
@@ -63,7 +62,7 @@ class Native:
 
     def attention(self, query: Tensor, keys: Tensor, values: Tensor, batch: Batch) -> Tensor:
         """See ``OpSet.attention``."""
-        return fixed_attention.attention(query, keys, values, batch)
+        return attention.attention(query, keys, values, batch)
 
     def token_logprobs(self, logits: Tensor, token_ids: Tensor) -> Tensor:
         """See ``OpSet.token_logprobs``."""

@@ -1,8 +1,8 @@
-"""Fixed shapes: how a kernel that is only exact at one shape serves every batch.
+"""Fixed shapes: how a kernel that is exact at one shape serves every batch.
 
-A BLAS picks its blocking, and so the order of its sums, from the shape of the call.  Called at one shape only, it has
-one order; a row's result then depends on that row alone.  So work is cut into pieces of one fixed size, and the ragged
-last piece is padded with zeros and cut again.
+A BLAS picks its blocking, and with it the order of its sums, from the shape of the call.  Called at one shape only, it
+has one order, and a row's result depends on that row alone.  So work is cut into pieces of one size; the ragged last
+piece is padded with zeros, and the padding's results are dropped.
 """
 
 from __future__ import annotations
@@ -12,19 +12,23 @@ from typing import Final
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 ROWS: Final = 32
-"""Rows of a matrix tile, everywhere.  16 and 64 give the same bits; 32 is fastest over a rollout with its scoring."""
+"""Rows of a matrix tile, everywhere.  16 is faster in decode, 64 in prefill, 32 over a rollout and its scoring."""
 
-BLOCK: Final = 1536
-"""Elements of a block: a multiple of 128 (two AVX-512 vectors of bf16, ATen's loop step) for each of 1–4 threads."""
+LANES: Final = 128
+"""Elements that an elementwise kernel takes at a time, or a multiple: two AVX-512 vectors of bf16, twice."""
+
+GRAIN: Final = 32_768
+"""``at::internal::GRAIN_SIZE``: elements that are worth one more thread."""
 
 
 def by_rows(fill: Callable[[Tensor, Tensor], object], x: Tensor, out: Tensor) -> Tensor:
     """Calls ``fill(tile of x, tile of out)`` on tiles of exactly :data:`ROWS` rows until ``out`` is full; returns it.
 
-    ``x`` is [T, …] and ``out`` [T, …], both contiguous.  Full tiles are views, so nothing is copied; only the last,
-    ragged tile goes through padded scratch, its padding rows zero.
+    ``x`` and ``out`` are contiguous, [T, …] each.  Full tiles are views, so nothing is copied; only the ragged last
+    tile goes through scratch, its padding rows zero.
     """
     rows = x.shape[0]
     whole = rows - rows % ROWS
@@ -39,15 +43,16 @@ def by_rows(fill: Callable[[Tensor, Tensor], object], x: Tensor, out: Tensor) ->
     return out
 
 
-def by_blocks(function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
-    """``function``, elementwise, with every element on the vectorised path: same shape as ``x``.
+def by_lanes(function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
+    """``function``, elementwise, with each element on the vectorised path: same shape as ``x``.
 
-    ATen computes whole vectors with one formula and the remainder with another (``exp`` and all that is made of it
-    differ in the last bit), and a second thread moves the remainder into the middle.  In whole blocks there is none.
+    ATen computes whole vectors with one formula and remainders with another (fp32 ``silu`` differs in one element of
+    25), and each thread's share has its own remainder.  Here the elements are padded until every share is whole.
     """
     flat = x.reshape(-1)
     count = flat.numel()
-    short = -count % BLOCK
-    if short == 0:
+    shares = min(torch.get_num_threads(), -(-count // GRAIN))  # as at::parallel_for divides
+    short = -count % (LANES * max(shares, 1))
+    if not short:
         return function(flat).view(x.shape)
-    return function(torch.nn.functional.pad(flat, (0, short)))[:count].view(x.shape)
+    return function(functional.pad(flat, (0, short)))[:count].view(x.shape)
