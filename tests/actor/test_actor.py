@@ -270,6 +270,27 @@ def test_a_probe_leaves_no_trace_in_the_round(model, trajectories, tmp_path):
     assert (run.master, run.file_sha256) == (expected[1], expected[4])
 
 
+def test_a_probe_runs_both_sides_and_the_unprobed_ones_once(actor, trajectories, tmp_path, monkeypatch):
+    forwards = []
+    logprobs = sides.Policy.logprobs
+
+    def counted(self, members):
+        forwards.append((torch.is_grad_enabled(), len(members)))
+        return logprobs(self, members)
+
+    monkeypatch.setattr(sides.Policy, "logprobs", counted)
+    both = [(False, 2), (False, 1), (True, 3)]
+    first = actor.probe(0, trajectories[:3], 0)
+    assert forwards == both * 2
+    actor.probe(1, trajectories[:3], 0)
+    assert forwards == both * 3
+    actor.probe(1, trajectories[:2], 0)
+    assert len(forwards) == 9 + 4
+    monkeypatch.undo()
+    run_round(actor, trajectories, 0, tmp_path / "w.safetensors")
+    assert actor.probe(0, trajectories[:3], 1).recompute != first.recompute
+
+
 def test_probe_wants_a_layer_of_the_model(actor, trajectories):
     with pytest.raises(InputError) as caught:
         actor.probe(3, trajectories, 0)

@@ -67,6 +67,7 @@ class NativeActor:
         self._vault = Vault()
         self._recomputed: tuple[list[Tokens], list[Bits]] = ([], [])
         self._update = PolicyUpdate([], [], settings.clip_epsilon)
+        self._unprobed: tuple[int, list[Tokens], tuple[list[Bits], list[Bits]]] | None = None
 
     @classmethod
     def open(
@@ -180,7 +181,7 @@ class NativeActor:
                 next_step="Probe each layer of the model in turn.",
             )
         name = self._policy.decoder.input_norm(layer)
-        recompute, train = self._both_sides(trajectories)
+        recompute, train = self._before_probe(trajectories)
         with one_ulp_away(name, self._masters.deployed[name]):
             recompute_probed, train_probed = self._both_sides(trajectories)
         return Probed(
@@ -263,6 +264,12 @@ class NativeActor:
             off_policy_tokens=update.off_policy_tokens,
             seconds=time.perf_counter() - began,
         )
+
+    def _before_probe(self, trajectories: Sequence[Tokens]) -> tuple[list[Bits], list[Bits]]:
+        """Both sides on the weights as they are: executed once for all layers, since each probe restores them."""
+        if self._unprobed is None or self._unprobed[:2] != (self._calls.version, list(trajectories)):
+            self._unprobed = (self._calls.version, list(trajectories), self._both_sides(trajectories))
+        return self._unprobed[2]
 
     def _both_sides(self, trajectories: Sequence[Tokens]) -> tuple[list[Bits], list[Bits]]:
         """Recompute and training forward without a loss: graph built, nothing propagated."""

@@ -118,7 +118,11 @@ class Exported:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Probed:
-    """Patterns of both actor sides before and after one ulp on every element of one layer's input norm weight."""
+    """Patterns of both actor sides before and after one ulp on every element of one layer's input norm weight.
+
+    Both sides are executed anew under every probe.  What they were before is executed with the first layer and holds
+    for the further layers of the same trajectories and version: each probe checks that the weight has its bits again.
+    """
 
     layer: int
     recompute: list[list[int]]
