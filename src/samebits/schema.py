@@ -18,6 +18,9 @@ from samebits.errors import InputError
 
 _CHECKOUT = Path(__file__).resolve().parents[2]
 _PACKAGED = Path(__file__).resolve().parent / "data"
+_LARGEST = 1 << 20
+"""Bytes of a file that are read at most: a path may lead to a device that never ends."""
+
 _LONGEST = 120
 """Characters of a found value that an error repeats."""
 
@@ -53,20 +56,29 @@ def load_toml(model: type[ModelT], path: Path) -> ModelT:
 
 
 def read(path: Path) -> bytes:
-    """The bytes of a file that a person named.
+    """The bytes of a TOML file that a person named.
 
     Raises:
-        InputError: it cannot be read.
+        InputError: it cannot be read, or is far larger than anything a person writes.
     """
     try:
-        return path.read_bytes()
-    except OSError as error:
+        with path.open("rb") as stream:
+            content = stream.read(_LARGEST + 1)
+    except (OSError, ValueError) as error:
         raise InputError(
             str(path),
-            found=error.strerror or "unreadable",
+            found=getattr(error, "strerror", None) or str(error),
             accepted="a readable TOML file",
             next_step="Check the path.",
         ) from None
+    if len(content) > _LARGEST:
+        raise InputError(
+            str(path),
+            found=f"more than {_LARGEST} bytes",
+            accepted="a TOML file written by a person",
+            next_step="Check the path.",
+        )
+    return content
 
 
 def parse_toml(model: type[ModelT], content: bytes, *, source: str) -> ModelT:
@@ -77,7 +89,8 @@ def parse_toml(model: type[ModelT], content: bytes, *, source: str) -> ModelT:
     """
     try:
         data = tomllib.loads(content.decode("utf-8"))
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
+        # TOMLDecodeError and UnicodeDecodeError are ValueErrors, and so is an integer of more than 4,300 digits.
         raise InputError(
             source,
             found=f"not TOML ({error})",

@@ -6,6 +6,7 @@ minutes; these checks say so at once.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
@@ -35,8 +36,17 @@ def conflicts(recipe: Recipe) -> Iterator[Conflict]:
             accepted="false; true only inside an exclusion, which shows that it is refused",
             next_step="Remove it: with it the recompute would never run (rule 3).",
         )
+    seen: list[tuple[str, dict[str, Any]]] = []
     for number, exclusion in enumerate(recipe.exclusions):
         yield from _exclusion(recipe, number, exclusion)
+        if (exclusion.kind, exclusion.set) in seen:
+            yield Conflict(
+                f"exclusions[{number}]",
+                found=f"{exclusion.kind} {exclusion.set}, a second time",
+                accepted="each exclusion once",
+                next_step="Remove one of the two.",
+            )
+        seen.append((exclusion.kind, exclusion.set))
 
 
 def _model(recipe: Recipe) -> Iterator[Conflict]:
@@ -157,13 +167,29 @@ def _exclusion(recipe: Recipe, number: int, exclusion: Exclusion) -> Iterator[Co
                 accepted=", ".join(sorted(own)),
                 next_step=f"Did you mean {near!r}?" if near else "Remove it.",
             )
-        elif type(value) is type(own[name]) and value == own[name]:
+        elif not _is_json(value):
+            yield Conflict(
+                field,
+                found=repr(value),
+                accepted="text, a finite number, true, false, a list or a table: it travels as JSON",
+                next_step="Correct the value.",
+            )
+        elif exclusion.kind == "request" and type(value) is type(own[name]) and value == own[name]:
+            # Not asked of engine and actor: whether a recipe's own setting is certified is the gate's to say.
             yield Conflict(
                 field,
                 found=repr(value),
                 accepted="a value that differs from the certified one; this one excludes nothing",
                 next_step="Change the value or remove the exclusion.",
             )
+
+
+def _is_json(value: object) -> bool:
+    try:
+        json.dumps(value, allow_nan=False)
+    except (TypeError, ValueError):
+        return False
+    return True
 
 
 def _own_settings(recipe: Recipe, kind: str) -> Mapping[str, Any]:
