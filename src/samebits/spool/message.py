@@ -17,7 +17,7 @@ VERSION: Final = 1
 SHUTDOWN: Final = "shutdown"
 """The method that every worker answers: reply, then leave :func:`samebits.spool.serve`."""
 WHERE_ARE_YOU: Final = signal.SIGUSR1
-"""The signal at which a worker writes its threads' stacks into the log, even from deep inside a kernel."""
+"""The signal at which a worker writes its main thread's stack into the log, even from deep inside a kernel."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -37,9 +37,10 @@ def serve(directory: Path, handlers: Mapping[str, Handler], *, limit: int = LIMI
     Raises:
         Terminated: SIGTERM; a ``SystemExit`` with status 143.
     """
-    # A crash, and a parent that has lost patience, leave the place in the log.
+    # A crash, and a parent that has lost patience, leave the place in the log.  This thread only: the stack of
+    # another one that runs meanwhile cannot be read safely.
     faulthandler.enable(all_threads=False)
-    faulthandler.register(WHERE_ARE_YOU)
+    faulthandler.register(WHERE_ARE_YOU, all_threads=False)
     folder = Folder(directory)
     progress = Progress(folder, limit)
     lifeline = Lifeline(folder)
