@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from samebits.workload.plan import RoundPlan, Workload
 from samebits.workload.problems import Problem, round_problems
-from samebits.workload.requests import CONFORMING_SAMPLING, Prompt, request_seed
+from samebits.workload.requests import Prompt, request_seed
 from samebits.workload.reward import reward
 from samebits.workload.tokenizer import ByteTokenizer, ChatTokenizer, Message, Tokenizer, open_tokenizer
 
 __all__ = [
-    "CONFORMING_SAMPLING",
     "ByteTokenizer",
     "ChatTokenizer",
     "Message",

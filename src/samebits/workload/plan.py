@@ -8,8 +8,9 @@ from pathlib import Path
 
 from samebits.errors import InputError
 from samebits.recipe.model import Workload as WorkloadSettings
+from samebits.recipe.sampling import CONFORMING
 from samebits.workload.problems import Problem, round_problems
-from samebits.workload.requests import CONFORMING_SAMPLING, Prompt, arrival_step, request_seed
+from samebits.workload.requests import Prompt, arrival_step, request_seed
 from samebits.workload.reward import reward
 from samebits.workload.tokenizer import Tokenizer, open_tokenizer
 
@@ -104,7 +105,7 @@ class Workload:
             max_tokens=settings.max_response_tokens,
             seed=seed,
             stop_token_ids=list(self.tokenizer.stop_token_ids),
-            sampling={**CONFORMING_SAMPLING, "seed": seed},
+            sampling={**CONFORMING, "seed": seed},
             arrival_step=arrival_step(
                 group,
                 sample,

@@ -5,21 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
-
-CONFORMING_SAMPLING: Final[Mapping[str, Any]] = {
-    # Rule 6, in the words of vLLM's SamplingParams.  Everything that shapes the distribution is stated: what is left
-    # out, an engine fills from the model's generation_config.json.
-    "temperature": 1.0,
-    "top_p": 1.0,
-    "top_k": 0,
-    "min_p": 0.0,
-    "presence_penalty": 0.0,
-    "frequency_penalty": 0.0,
-    "repetition_penalty": 1.0,
-    "seed": 0,
-}
-"""Plain softmax sampling; each request has a ``seed`` of its own."""
+from typing import Any
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
