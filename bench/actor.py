@@ -1,8 +1,8 @@
 """One policy update at SmolLM2-135M's shape, each phase against its floor, interleaved in one run.
 
 ``python bench/actor.py [--threads 2] [--layers 30] [--repeats 3]`` prints one JSON line.  Floors: for the recompute
-its own matrix products as ``torch.mm`` on whole packs; for the training forward with its backward three times those (the
-forward, and a gradient to each side); for the step four fp32 copies of all parameters (masters, two moments, gradients);
+its own matrix products as ``torch.mm`` on whole packs; for the training forward with its backward three times those
+(forward, and a gradient to each side); for the step four fp32 copies of all parameters (masters, moments, gradients);
 for the export writing the same bytes to the same folder.
 """
 
