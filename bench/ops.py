@@ -1,7 +1,7 @@
 """What exactness costs: each op of the native set against the plain one, at SmolLM2-135M's shapes, in one run.
 
 ``python bench/ops.py [--json] [--dtype bfloat16] [--threads 2] [--seconds 0.2]``.  The two sets take turns call by
-call, and each one's fastest call counts, so that a busy machine slows both alike.  *ratio* is native's time over plain's.
+call, and each one's fastest call counts, so a busy machine slows both alike.  *ratio* is native's time over plain's.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ HIDDEN, INTER, HEADS, KV_HEADS, SIZE, VOCABULARY = 576, 1536, 9, 3, 64, 49152
 SLOTS = 512
 DECODE = [1] * 16
 PREFILL = [96, 64, 112, 80, 128, 100, 72, 90]
+MIN_ROUNDS = 4
 
 Case = tuple[str, str, int, Callable[[OpSet], object]]
 
@@ -99,7 +100,7 @@ def measure(case: Case, seconds: float) -> Result:
     sets = [opset("native"), opset("plain")]
     best = [float("inf")] * 2
     spent, rounds = 0.0, 0
-    while spent < 2 * seconds or rounds < 4:
+    while spent < 2 * seconds or rounds < MIN_ROUNDS:
         for i, ops in enumerate(sets):
             start = time.perf_counter()
             call(ops)

@@ -5,7 +5,8 @@ computes each row from that row alone, ``plain`` is ordinary torch (the control 
 engine's own primitives.  Swapping the op set is the *aligned switch* of a CPU row.
 
 Shapes: ``T`` packed tokens of all sequences in this forward, ``B`` sequences, ``H`` query heads, ``G`` key/value
-heads, ``D`` head size, ``L`` the fixed number of key slots, ``V`` vocabulary.
+heads, ``D`` head size, ``L`` key slots (at least the longest sequence; ``native`` gives the same bits for any), ``V``
+vocabulary.
 """
 
 from __future__ import annotations

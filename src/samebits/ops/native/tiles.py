@@ -49,7 +49,7 @@ def by_lanes(function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
     ATen computes whole vectors with one formula and remainders with another (fp32 ``silu`` differs in one element of
     25), and each thread's share has its own remainder.  Here the elements are padded until every share is whole.
     """
-    flat = x.reshape(-1)
+    flat = x.contiguous().view(-1)  # reshape would keep an even stride, and with it the other formula
     count = flat.numel()
     shares = min(torch.get_num_threads(), -(-count // GRAIN))  # as at::parallel_for divides
     short = -count % (LANES * max(shares, 1))

@@ -1,0 +1,46 @@
+from __future__ import annotations
+
+import pytest
+import torch
+
+from ops.rows import DTYPES, linear, same_bits
+from samebits.errors import InputError
+from samebits.ops import OP_SETS, opset
+
+
+def test_op_sets_by_name():
+    assert {name: opset(name).name for name in OP_SETS} == {"native": "native", "plain": "plain"}
+
+
+def test_an_unknown_name_says_which_there_are():
+    with pytest.raises(InputError) as caught:
+        opset("vulkan")
+    assert str(caught.value) == ("op_set: found 'vulkan'; accepted: native, plain. Use one of these names.")
+
+
+def test_native_describes_what_decides_its_bits():
+    assert opset("native").describe() == {
+        "attention": (
+            "tiles of 8 queries, key slots up to the position in spans of 64; "
+            "scores and weights rounded to the input dtype, softmax in float32"
+        ),
+        "elementwise": "silu in whole vectors, multiples of 128 elements",
+        "linear": "tiles of 32 rows, zero-padded",
+        "log_softmax": "float32 over the whole row",
+        "rms_norm": "float32, one cast before the scale",
+        "rope": "float32, one cast after",
+    }
+
+
+def test_both_describe_the_same_ops():
+    assert opset("plain").describe().keys() == opset("native").describe().keys()
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=["bf16", "fp32"])
+def test_plain_linear_is_not_invariant(dtype):
+    """What the control arm rests on: a batch of 24 rows at K = 1536, and each row alone."""
+    op = linear(1536, 576)
+    (x,), (weight,) = op.rows(dtype), op.shared(dtype)
+    plain = opset("plain")
+    single = torch.cat([plain.linear(row[None], weight) for row in x])
+    assert not same_bits(plain.linear(x, weight), single)
