@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
+from typing import Any, Final
 
-import click
 import typer
 from rich.console import Console
 
@@ -16,6 +16,9 @@ from samebits.errors import SamebitsError
 
 INTERRUPTED = 130
 """Exit code after Ctrl-C, as shells have it (128 + SIGINT)."""
+
+CLICK_ERROR: Final[Any] = typer.BadParameter.__mro__[2]
+"""Click's base of all usage errors. Typer carries a click of its own and publishes only this descendant of it."""
 
 app = typer.Typer(
     name="samebits",
@@ -46,10 +49,10 @@ def main() -> None:
     except SamebitsError as error:
         _explain(error)
         code = error.exit_code
-    except click.ClickException as error:
+    except CLICK_ERROR as error:
         error.show()
         code = 2
-    except (KeyboardInterrupt, click.exceptions.Abort):
+    except (KeyboardInterrupt, typer.Abort):
         Console(stderr=True).print("\nInterrupted. Workers are stopped; finished phases are kept.", style="yellow")
         code = INTERRUPTED
     except BrokenPipeError:

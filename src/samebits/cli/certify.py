@@ -8,12 +8,14 @@ from typing import Annotated, Any
 import typer
 
 from samebits import certificate, pins, recipe
-from samebits.certify import run as runs_room
-from samebits.cli.output import console, print_json
+from samebits.certify import run as run_room
+from samebits.certify.order import Order
+from samebits.cli.output import console, print_json, print_signed
 from samebits.cli.reporter import ConsoleReporter
-from samebits.cli.summary import findings_table
+from samebits.cli.summary import findings_view
 from samebits.errors import InputError
 
+AUTO = "auto"
 EXIT_CODE = {"passed": 0, "failed": 1, "vacuous": 1, "refused": 2}
 
 
@@ -47,9 +49,9 @@ def certify(
             reporter.line(f"recipe {order.recipe.id}: {order.recipe.title}")
             reporter.line(f"row    {order.row.id}: {reason}")
             if resume:
-                finished = runs_room.resume(order, resume, reporter=reporter)
+                finished = run_room.resume(order, resume, reporter=reporter)
             else:
-                finished = runs_room.start(order, runs=runs, run_id=run_id, reporter=reporter)
+                finished = run_room.start(order, runs=runs, run_id=run_id, reporter=reporter)
             signed = None if unsigned else certificate.sign_run(finished.path, key)
             results.append((order, finished, signed))
             reporter.line(f"{order.recipe.id}: {finished.findings.verdict} in {finished.seconds:.0f} s")
@@ -59,19 +61,14 @@ def certify(
         for order, finished, signed in results:
             console.print()
             console.print(
-                findings_table(
+                findings_view(
                     finished.findings.to_dict(), title=f"{order.recipe.id} on {order.row.id}", seconds=finished.seconds
                 )
             )
             if signed is None:
                 console.print(f"unsigned statement  {finished.statement}", soft_wrap=True)
                 continue
-            if signed.key_created:
-                console.print(f"made a signing key on first use: {signed.private_path}", soft_wrap=True)
-            console.print(f"certificate  {signed.certificate}", soft_wrap=True)
-            console.print(
-                f"verify it    samebits verify {signed.certificate} --key {signed.public_path}", soft_wrap=True
-            )
+            print_signed(signed)
     raise typer.Exit(max(EXIT_CODE[finished.findings.verdict] for _, finished, _ in results))
 
 
@@ -80,7 +77,7 @@ def _orders(
     row_name: str,
     resume: Path | None,
     run_id: str | None,
-) -> list[tuple[runs_room.Order, str]]:
+) -> list[tuple[Order, str]]:
     if resume:
         evidence = resume / "certificate.evidence"
         names, row_name = [str(evidence / "recipe.toml")], str(evidence / "row.toml")
@@ -101,22 +98,17 @@ def _orders(
     orders = []
     for name in names:
         loaded, recipe_bytes = recipe.load(name)
-        chosen, row_bytes, reason = pins.choose(row_name, loaded.rows)
+        chosen, row_bytes, reason = pins.choose(None if row_name == AUTO else row_name, loaded.rows)
         orders.append(
             (
-                runs_room.Order(
-                    recipe=loaded,
-                    recipe_file=runs_room.Source(data=recipe_bytes),
-                    row=chosen,
-                    row_file=runs_room.Source(data=row_bytes),
-                ),
+                Order(recipe=loaded, recipe_file=recipe_bytes, row=chosen, row_file=row_bytes),
                 reason,
             )
         )
     return orders
 
 
-def _as_json(order: runs_room.Order, finished: runs_room.Finished, signed: certificate.Signed | None) -> dict[str, Any]:
+def _as_json(order: Order, finished: run_room.Finished, signed: certificate.Signed | None) -> dict[str, Any]:
     return {
         "recipe": order.recipe.id,
         "row": order.row.id,

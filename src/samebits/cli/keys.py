@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from samebits import certificate
-from samebits.cli.output import console, print_json
+from samebits.cli.output import console, print_json, print_signed
 
 
 def register(app: typer.Typer) -> None:
@@ -51,7 +51,4 @@ def sign(
     if json:
         print_json({"certificate": str(signed.certificate), "keyid": signed.keyid, "public": str(signed.public_path)})
         return
-    if signed.key_created:
-        console.print(f"made a signing key on first use: {signed.private_path}", soft_wrap=True)
-    console.print(f"certificate  {signed.certificate}", soft_wrap=True)
-    console.print(f"verify it    samebits verify {signed.certificate} --key {signed.public_path}", soft_wrap=True)
+    print_signed(signed)

@@ -9,7 +9,7 @@ import typer
 
 from samebits import certificate
 from samebits.cli.output import console, print_json
-from samebits.cli.summary import attested_table, findings_table
+from samebits.cli.summary import attested_view, checks_view, findings_view
 
 
 def register(app: typer.Typer) -> None:
@@ -31,5 +31,8 @@ def show(
         return
     predicate = statement.predicate
     console.print("[yellow]Not verified:[/] this is what the file says. 'samebits verify' checks it.")
-    console.print(attested_table(predicate))
-    console.print(findings_table(predicate["findings"], title="findings", detailed=True))
+    console.print(attested_view(predicate))
+    console.print()
+    console.print(checks_view(predicate["findings"]))
+    console.print()
+    console.print(findings_view(predicate["findings"], title="findings"))

@@ -28,7 +28,7 @@ def smoke(
     command writes no certificate. Exit code: 0 all bits equal, 1 some differ.
     """
     loaded, _ = recipe.load(name)
-    chosen, _, reason = pins.choose(row, loaded.rows)
+    chosen, _, reason = pins.choose(None if row == "auto" else row, loaded.rows)
     with ConsoleReporter() as reporter:
         reporter.line(f"row    {chosen.id}: {reason}")
         outcome = smoke_room.run(loaded, chosen, reporter)

@@ -9,7 +9,7 @@ import typer
 
 from samebits import verify as verify_room
 from samebits.cli.output import console, print_json, styled, table
-from samebits.cli.summary import report_table
+from samebits.cli.summary import report_view
 
 
 def register(app: typer.Typer) -> None:
@@ -41,7 +41,7 @@ def verify(
     if json:
         print_json(report.to_dict())
     else:
-        console.print(report_table(report))
+        console.print(report_view(report))
     raise typer.Exit(report.exit_code)
 
 
