@@ -1,10 +1,10 @@
 """Rows of the certification matrix: pins, digests, and what is installed here."""
 
 from samebits.pins.allow import Allowed, Range, Values
-from samebits.pins.check import Finding, check, require, torch_build
-from samebits.pins.choose import choose, choose_row
+from samebits.pins.checking import Finding, check, require, torch_build
+from samebits.pins.choice import choose, choose_row
 from samebits.pins.content import Installed, verify_distribution, wheel_content
-from samebits.pins.diagnose import Diagnosis, RowDiagnosis, diagnose, limitations
+from samebits.pins.diagnosis import Diagnosis, RowDiagnosis, diagnose, limitations
 from samebits.pins.files import digest, find, known, load, parse, requirements
 from samebits.pins.kit import kit_files, kit_sha256
 from samebits.pins.machine import Machine, look

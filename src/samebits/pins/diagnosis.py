@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 
 from samebits.pins import files
-from samebits.pins.check import Finding, check, torch_build
+from samebits.pins.checking import Finding, check, torch_build
 from samebits.pins.machine import Machine, look
 from samebits.pins.row import Row
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from samebits.errors import InputError, MachineError
 from samebits.pins import files
-from samebits.pins.check import has_accelerators
+from samebits.pins.checking import has_accelerators
 from samebits.pins.machine import Machine, look
 from samebits.pins.row import Row
 
