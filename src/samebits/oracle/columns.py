@@ -41,9 +41,26 @@ def codes(array: pa.DictionaryArray, known: tuple[str, ...]) -> tuple[Int32, Int
     return values(array.indices, np.int32), np.array(places, dtype=np.int32)
 
 
+def is_valid_where(array: pa.Array, mask: pa.BooleanArray) -> bool:
+    """Whether a column [N] has a value exactly where ``mask`` [N] is true, without unpacking either if it can be."""
+    buffer = array.buffers()[0]
+    whole, rest = divmod(len(array), 8)
+    if buffer is None or array.offset % 8 or mask.offset % 8:
+        return np.array_equal(valid(array), booleans(mask))
+    ours = np.frombuffer(buffer, dtype=np.uint8, offset=array.offset // 8, count=whole + bool(rest))
+    theirs = np.frombuffer(mask.buffers()[1], dtype=np.uint8, offset=mask.offset // 8, count=whole + bool(rest))
+    if not np.array_equal(ours[:whole], theirs[:whole]):
+        return False
+    return not rest or not (int(ours[whole]) ^ int(theirs[whole])) & ((1 << rest) - 1)
+
+
+_BYTES = np.unpackbits(np.arange(256, dtype=np.uint8)[:, np.newaxis], axis=1, bitorder="little").view(np.uint64).ravel()
+# The eight booleans of each byte: looking them up is many times faster than numpy.unpackbits.
+
+
 def _bitmap(buffer: Any, offset: int, count: int) -> Bools:
     if buffer is None or count == 0:
         return np.zeros(count, dtype=np.bool_)
     first, shift = divmod(offset, 8)
     packed = np.frombuffer(buffer, dtype=np.uint8, offset=first, count=(shift + count + 7) // 8)
-    return np.unpackbits(packed, count=shift + count, bitorder="little")[shift:].view(np.bool_)
+    return _BYTES[packed].view(np.bool_)[shift : shift + count]

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from samebits.bits import Bits
-from samebits.oracle.columns import Bools, Int32, booleans, codes, valid, values
+from samebits.oracle.columns import Bools, Int32, booleans, codes, is_valid_where, valid, values
 from samebits.oracle.digests import SIDES
 from samebits.oracle.evidence import EvidenceReader
 from samebits.oracle.findings import Faults
@@ -45,21 +45,11 @@ class Block:
     bits: dict[str, Bits]
     """By side; what stands where ``valid`` is false means nothing."""
     valid: dict[str, Bools]
+    """By side; the very array ``mask`` where a side has patterns for exactly the counted tokens."""
 
 
-class Key(NamedTuple):
-    """Which trajectory, and what the trajectories table says of it."""
-
-    arm: int
-    round: int
-    trajectory: int
-    prompt: int
-    response: int
-
-    @property
-    def name(self) -> str:
-        arm = ARMS[self.arm] if self.arm >= 0 else "unknown arm"
-        return f"{arm}, round {self.round}, trajectory {self.trajectory}"
+Keys = npt.NDArray[np.int64]
+"""[N, 5]: arm, round, trajectory, and its prompt and response tokens by the trajectories table."""
 
 
 class Layout:
@@ -70,7 +60,8 @@ class Layout:
         self.masking = Faults()
         self._reader = reader
         self._expected = _TrajectoryCursor(reader)
-        self._open: Key | None = None
+        self._open: Keys = np.empty((0, 5), dtype=np.int64)
+        # The trajectory that the last batch ended in, one row; none at the start and once lost.
         self._consumed = 0
         self._lost = False
         # After the first row that is not where it should be, every later one would be reported too.
@@ -87,29 +78,38 @@ class Layout:
         mask = booleans(batch.column("mask"))
         sides = {side: batch.column(f"{side}_bits") for side in SIDES}
         patterns = {side: values(column, np.uint32) for side, column in sides.items()}
-        present = {side: valid(column) for side, column in sides.items()}
+        present = {
+            side: mask if is_valid_where(column, batch.column("mask")) else valid(column)
+            for side, column in sides.items()
+        }
         starts = self._segment_starts(arm_codes, arms, columns)
-        self._check_segments(starts, count, arms[arm_codes[starts]], columns, mask)
+        found = np.stack(
+            [arms[arm_codes[starts]], *(columns[name][starts] for name in ("round", "trajectory"))], axis=1
+        )
+        self._check_segments(starts, found, columns["position"][starts], mask, columns)
         self._check_patterns(mask, present)
         for low, high in _runs(starts, count, arm_codes, columns["round"]):
             arm = int(arms[arm_codes[low]])
             if arm < 0:
                 continue
+            counted = mask[low:high]
             yield Block(
                 arm=ARMS[arm],
                 round=int(columns["round"][low]),
                 trajectory=columns["trajectory"][low:high],
                 position=columns["position"][low:high],
                 token_id=columns["token_id"][low:high],
-                mask=mask[low:high],
+                mask=counted,
                 bits={side: column[low:high] for side, column in patterns.items()},
-                valid={side: column[low:high] for side, column in present.items()},
+                valid={side: counted if column is mask else column[low:high] for side, column in present.items()},
             )
 
     def finish(self) -> None:
         """After the last batch: the last trajectory ends here, and none may be left over."""
-        self._close()
-        left = 0 if self._lost else self._expected.remaining()
+        if self._lost:
+            return
+        self._check_lengths(self._open, np.array([self._consumed])[: len(self._open)])
+        left = self._expected.remaining()
         if left:
             self.alignment.add(f"{left} trajectories have no token rows", left)
 
@@ -118,57 +118,64 @@ class Layout:
         position = columns["position"]
         jumps = np.empty(position.size, dtype=np.bool_)
         np.not_equal(np.subtract(position[1:], position[:-1]), 1, out=jumps[1:])
-        for column in (columns["trajectory"], columns["round"], arm_codes):
-            jumps[1:] |= column[1:] != column[:-1]
-        first = (int(arms[arm_codes[0]]), int(columns["round"][0]), int(columns["trajectory"][0]))
-        jumps[0] = self._open is None or self._open[:3] != first or int(position[0]) != self._consumed
+        jumps[1:] |= columns["trajectory"][1:] != columns["trajectory"][:-1]
+        for column in (columns["round"], arm_codes):
+            if column.min() != column.max():
+                jumps[1:] |= column[1:] != column[:-1]
+        first = [int(arms[arm_codes[0]]), int(columns["round"][0]), int(columns["trajectory"][0])]
+        jumps[0] = self._open[:, :3].tolist() != [first] or int(position[0]) != self._consumed
         return np.flatnonzero(jumps)
 
     def _check_segments(
-        self, starts: npt.NDArray[np.intp], count: int, arms: Int32, columns: dict[str, Int32], mask: Bools
+        self,
+        starts: npt.NDArray[np.intp],
+        found: npt.NDArray[np.int32],
+        positions: Int32,
+        mask: Bools,
+        columns: dict[str, Int32],
     ) -> None:
-        before = int(starts[0]) if starts.size else count
-        pieces: list[tuple[int, Key, int]] = []  # rows in this batch, trajectory, rows in earlier batches
-        if self._open is not None:
-            pieces.append((before, self._open, self._consumed))
-            self._consumed += before
-        rounds, trajectories, positions = (columns[name][starts] for name in ("round", "trajectory", "position"))
-        ends = np.append(starts[1:], count)
-        expected = self._expected.take(starts.size) if not self._lost else []
-        for index, start in enumerate(starts.tolist()):
-            self._close()
-            if self._lost:
-                break
-            found = (int(arms[index]), int(rounds[index]), int(trajectories[index]))
-            key = expected[index] if index < len(expected) else None
-            self._open, self._consumed = key, int(ends[index]) - start
-            if key is None or key[:3] != found or positions[index] != 0:
-                self._lose(Key(*found, 0, 0), int(positions[index]), key)
-                break
-            pieces.append((self._consumed, key, 0))
-        if not self._lost:
-            self._check_mask(pieces, mask, columns)
-
-    def _lose(self, found: Key, position: int, expected: Key | None) -> None:
-        wanted = f"{expected.name}, position 0" if expected else "no more rows, by the trajectories table"
-        self.alignment.add(f"found {found.name}, position {position}; expected {wanted}")
-        self._open, self._lost = None, True
-
-    def _close(self) -> None:
-        if self._open is not None and self._consumed != self._open.prompt + self._open.response:
+        """The segments that start in this batch, ``found`` [N, 3], are the next rows of the trajectories table."""
+        if self._lost:
+            return
+        expected = self._expected.take(starts.size)
+        right = (found[: len(expected)] == expected[:, :3]).all(axis=1) & (positions[: len(expected)] == 0)
+        good = int(np.argmin(right)) if not right.all() else len(expected)
+        bounds = np.append(starts, mask.size)
+        # One piece for the trajectory that the last batch ended in, then one for each that starts here.
+        keys = np.concatenate([self._open, expected[:good]])
+        earlier = np.zeros(len(keys), dtype=np.int64)
+        earlier[: len(self._open)] = self._consumed
+        rows = np.concatenate([bounds[:1][: len(self._open)], np.diff(bounds)[:good]])
+        if good < starts.size:
+            self._lost = True
+            wanted = f"{_name(expected[good])}, position 0" if good < len(expected) else "no more rows"
             self.alignment.add(
-                f"{self._open.name} has {self._consumed} rows; its prompt has {self._open.prompt} tokens and its "
-                f"response {self._open.response}"
+                f"found {_name(found[good])}, position {positions[good]}; the trajectories table wants {wanted}"
             )
-        self._open = None
+            return
+        self._check_lengths(keys[:-1], (earlier + rows)[:-1])
+        self._check_mask(keys, earlier, rows, mask, columns)
+        self._open, self._consumed = keys[-1:], int((earlier + rows)[-1])
 
-    def _check_mask(self, pieces: list[tuple[int, Key, int]], mask: Bools, columns: dict[str, Int32]) -> None:
+    def _check_lengths(self, keys: Keys, rows: npt.NDArray[np.int64]) -> None:
+        """Trajectories that have ended have as many rows as prompt and response tokens."""
+        for index in np.flatnonzero(rows != keys[:, 3] + keys[:, 4]).tolist():
+            prompt, response = keys[index, 3:].tolist()
+            self.alignment.add(
+                f"{_name(keys[index])} has {rows[index]} rows; its prompt has {prompt} tokens, its response {response}"
+            )
+
+    def _check_mask(
+        self,
+        keys: Keys,
+        earlier: npt.NDArray[np.int64],
+        rows: npt.NDArray[np.int64],
+        mask: Bools,
+        columns: dict[str, Int32],
+    ) -> None:
         """The mask is false on each prompt and true on each response."""
-        counts = np.zeros((len(pieces), 2), dtype=np.int64)
-        for index, (rows, key, earlier) in enumerate(pieces):
-            prompt = min(max(key.prompt - earlier, 0), rows)
-            counts[index] = prompt, rows - prompt
-        expected = np.repeat(np.tile([False, True], len(pieces)), counts.ravel())
+        prompt = np.clip(keys[:, 3] - earlier, 0, rows)
+        expected = np.repeat(np.tile([False, True], len(keys)), np.stack([prompt, rows - prompt], axis=1).ravel())
         if np.array_equal(expected, mask):
             return
         wrong = np.flatnonzero(expected != mask)
@@ -180,11 +187,12 @@ class Layout:
     def _check_patterns(self, mask: Bools, present: dict[str, Bools]) -> None:
         """Every counted token has its patterns, and no other token has any; only the prefill may be unscored."""
         for side in SIDES:
-            if side != "prefill" and not np.array_equal(present[side], mask):
-                missing = int(np.count_nonzero(mask & ~present[side]))
-                if missing:
-                    self.masking.add(f"{missing} response tokens have no {side} logprob", missing)
-            extra = int(np.count_nonzero(present[side] & ~mask)) if not np.array_equal(present[side], mask) else 0
+            if present[side] is mask:
+                continue
+            missing = int(np.count_nonzero(mask & ~present[side])) if side != "prefill" else 0
+            if missing:
+                self.masking.add(f"{missing} response tokens have no {side} logprob", missing)
+            extra = int(np.count_nonzero(present[side] & ~mask))
             if extra:
                 self.masking.add(f"{extra} tokens outside the mask have a {side} logprob", extra)
 
@@ -194,19 +202,16 @@ class _TrajectoryCursor:
 
     def __init__(self, reader: EvidenceReader) -> None:
         names = ("arm", "round", "trajectory", "prompt_tokens", "response_tokens")
-        self._batches = reader.batches("trajectories", names)
-        self._waiting: list[Key] = []
+        self._batches = reader.batches("trajectories", names, codes_for=("arm",))
+        self._waiting: Keys = np.empty((0, 5), dtype=np.int64)
         self._left = reader.rows("trajectories")
 
-    def take(self, count: int) -> list[Key]:
+    def take(self, count: int) -> Keys:
         """The next ``count`` trajectories, fewer if there are no more."""
-        while len(self._waiting) < count:
-            batch = next(self._batches, None)
-            if batch is None:
-                break
+        while len(self._waiting) < count and (batch := next(self._batches, None)) is not None:
             arm_codes, arms = codes(batch.column("arm"), ARMS)
             columns = [arms[arm_codes], *(values(batch.column(name), np.int32) for name in batch.schema.names[1:])]
-            self._waiting += map(Key._make, zip(*(column.tolist() for column in columns), strict=True))
+            self._waiting = np.concatenate([self._waiting, np.stack(columns, axis=1).astype(np.int64)])
         taken, self._waiting = self._waiting[:count], self._waiting[count:]
         self._left -= len(taken)
         return taken
@@ -214,6 +219,11 @@ class _TrajectoryCursor:
     def remaining(self) -> int:
         """How many trajectories nobody has taken."""
         return self._left
+
+
+def _name(key: npt.NDArray[np.integer[Any]]) -> str:
+    arm, round_, trajectory = key[:3].tolist()
+    return f"{ARMS[arm] if arm >= 0 else 'unknown arm'}, round {round_}, trajectory {trajectory}"
 
 
 def _runs(starts: npt.NDArray[np.intp], count: int, arm_codes: Int32, rounds: Int32) -> Iterator[tuple[int, int]]:

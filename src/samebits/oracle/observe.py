@@ -18,8 +18,8 @@ from samebits.bits import Bits
 _POINT = 1 << 20
 """Fixed point of the entropy sum: below an ulp of fp32 for every logprob under −8, and exact to add in any order."""
 _CLIP = np.float32(2047)
-"""Larger magnitudes would leave int32; a token that likely has never been sampled."""
-_PATTERNS_KEPT = 1 << 20
+"""Larger magnitudes could leave float64's whole numbers; a token that likely has never been sampled."""
+_PATTERNS_KEPT = 1 << 16
 _SMALL = 1e-2
 
 
@@ -68,8 +68,13 @@ class Informativeness:
 
     def add(self, patterns: Bits) -> None:
         """More tokens: uint32 [N], all finite."""
-        scaled = np.clip(bits.to_float32(patterns), -_CLIP, _CLIP) * np.float32(_POINT)
-        self._sum += int(np.rint(scaled).astype(np.int32).sum(dtype=np.int64))
+        logprobs = bits.to_float32(patterns)
+        if patterns.size and max(-logprobs.min(), logprobs.max()) > _CLIP:
+            logprobs = np.clip(logprobs, -_CLIP, _CLIP)
+        scaled = logprobs * np.float32(_POINT)
+        np.rint(scaled, out=scaled)
+        # Whole numbers whose sum stays below 2^53 add exactly in float64, in whatever order.
+        self._sum += int(scaled.sum(dtype=np.float64))
         self.tokens += patterns.size
         room = min(_PATTERNS_KEPT - self._kept_count, patterns.size)
         if room:
@@ -82,8 +87,9 @@ class Informativeness:
         return Fraction(-self._sum, self.tokens * _POINT) if self.tokens else None
 
     def distinct_patterns(self) -> tuple[int, int]:
-        """How many distinct patterns there are among how many of the first tokens (at most 2^20, to bound memory)."""
-        return int(np.unique(self._kept[: self._kept_count]).size), self._kept_count
+        """How many distinct patterns there are among how many of the first tokens (at most 2^16, to bound memory)."""
+        kept = np.sort(self._kept[: self._kept_count])
+        return int(np.count_nonzero(kept[1:] != kept[:-1])) + bool(kept.size), self._kept_count
 
 
 def decimal_text(value: Fraction, places: int) -> str:

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 Item = TypeVar("Item")
 
-_AHEAD = 4
+_AHEAD = 2
 
 
 def prefetched(source: Iterator[Item]) -> Iterator[Item]:

@@ -87,7 +87,7 @@ def measure(reader: EvidenceReader) -> Tokens:
 
 
 def _blocks(reader: EvidenceReader, layout: Layout) -> Iterator[Block]:
-    for batch in prefetched(reader.batches("tokens", TOKEN_COLUMNS)):
+    for batch in prefetched(reader.batches("tokens", TOKEN_COLUMNS, codes_for=("arm",))):
         yield from layout.blocks(batch)
 
 
@@ -118,13 +118,16 @@ def _add(arm: ArmTokens, block: Block, digests: SideDigests) -> None:
 
 def _agrees(block: Block, side: str) -> bool:
     """Whether ``side`` has exactly the rollout's patterns at every counted token of the block."""
-    if not np.array_equal(block.valid[side], block.mask):
+    if block.valid[side] is not block.mask:
         return False
-    return side == "rollout" or not np.any((block.bits[side] != block.bits["rollout"]) & block.mask)
+    ours, theirs = block.bits[side], block.bits["rollout"]
+    # What stands under nulls is usually the same too, and then the mask need not be looked at.
+    return side == "rollout" or np.array_equal(ours, theirs) or not np.any((ours != theirs) & block.mask)
 
 
 def _packed(block: Block, side: str) -> Bits:
-    return block.bits[side][block.mask & block.valid[side]]
+    same = block.valid[side] is block.mask
+    return block.bits[side][block.mask if same else block.mask & block.valid[side]]
 
 
 def _locator(block: Block, rows: np.ndarray[tuple[int], np.dtype[np.intp]]) -> Locate:

@@ -2,46 +2,48 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Iterable
+import itertools
+from collections import Counter
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
+from typing import Any, Final
 
+import numpy as np
+import pyarrow as pa
+
+from samebits.oracle.columns import Bools, Int32, codes, values
 from samebits.oracle.evidence import EvidenceReader
 from samebits.oracle.findings import Faults
 from samebits.oracle.layout import ARMS
 from samebits.oracle.sampling import nonconforming
 
-FINISH_REASONS = ("stop", "length", "cancelled")
+FINISH_REASONS: Final = ("stop", "length", "cancelled")
 
-
-@dataclass(slots=True)
-class RoundTrajectories:
-    """The trajectories of one round of one arm."""
-
-    count: int = 0
-    shortest: int = 0
-    longest: int = 0
-    groups: Counter[int] = field(default_factory=Counter)
-    recompute_packs: list[int] = field(default_factory=list)
-    train_packs: list[int] = field(default_factory=list)
-
-    @property
-    def moved(self) -> int:
-        """Trajectories that were packed with other neighbours in the training forward than in the recompute."""
-        recompute, train = _neighbours(self.recompute_packs), _neighbours(self.train_packs)
-        return sum(one != other for one, other in zip(recompute, train, strict=True))
+_NUMBERS: Final = (
+    "round",
+    "trajectory",
+    "group",
+    "prompt_tokens",
+    "response_tokens",
+    "weight_version_start",
+    "weight_version_end",
+    "trainer_version",
+    "recompute_pack",
+    "train_pack",
+)
+_TEXTS: Final = ("finish_reason", "sampling", "reward")
 
 
 @dataclass(slots=True)
 class ArmTrajectories:
-    """The trajectories of one arm. Only counts stay from a round's trajectories once the next round begins."""
+    """The trajectories of one arm: what is wrong with them, and counts; none of them is kept."""
 
     count: int = 0
     by_round: dict[int, int] = field(default_factory=dict)
     moved: dict[int, int] = field(default_factory=dict)
-    """By round, :attr:`RoundTrajectories.moved`."""
+    """By round: trajectories that had other neighbours in the training forward's packs than in the recompute's."""
     longest: int = 0
     empty: Faults = field(default_factory=Faults)
     shape: Faults = field(default_factory=Faults)
@@ -52,80 +54,136 @@ class ArmTrajectories:
     reward_sum: Fraction = Fraction(0)
 
 
+@dataclass(slots=True)
+class _Round:
+    """The round that is being read; a batch may end in the middle of it."""
+
+    arm: int
+    number: int
+    count: int = 0
+    groups: list[Int32] = field(default_factory=list)
+    recompute_packs: list[Int32] = field(default_factory=list)
+    train_packs: list[Int32] = field(default_factory=list)
+
+
 def measure(reader: EvidenceReader) -> dict[str, ArmTrajectories]:
     """Streams the trajectories table once, by arm."""
     arms = {arm: ArmTrajectories() for arm in ARMS}
-    current: tuple[str, int] | None = None
-    rows = RoundTrajectories()
-    for row in reader.records("trajectories"):
-        arm_name, round_ = str(row["arm"]), _int(row["round"])
-        if arm_name not in arms:
-            raise reader.fault("trajectories: arm", found=repr(arm_name), accepted=" or ".join(ARMS))
-        if current != (arm_name, round_):
-            _close(arms, current, rows)
-            if current is not None and (ARMS.index(arm_name), round_) <= (ARMS.index(current[0]), current[1]):
-                arms[arm_name].shape.add(f"{arm_name}, round {round_} comes after {current[0]}, round {current[1]}")
-            current, rows = (arm_name, round_), RoundTrajectories()
-        _add(reader, arms[arm_name], rows, row)
-    _close(arms, current, rows)
+    current: _Round | None = None
+    for batch in reader.batches("trajectories", ("arm", *_NUMBERS, *_TEXTS), codes_for=("arm", *_TEXTS)):
+        numbers = {name: values(batch.column(name), np.int32) for name in _NUMBERS}
+        arm_codes, places = codes(batch.column("arm"), ARMS)
+        arm_numbers = places[arm_codes]
+        if (arm_numbers < 0).any():
+            raise reader.fault("trajectories: arm", found="another arm", accepted=" or ".join(ARMS))
+        for low, high in _runs(arm_numbers, numbers["round"]):
+            key = int(arm_numbers[low]), int(numbers["round"][low])
+            if current is None or (current.arm, current.number) != key:
+                _close(arms, current)
+                if current is not None and key < (current.arm, current.number):
+                    arms[ARMS[key[0]]].shape.add(
+                        f"{ARMS[key[0]]}, round {key[1]} comes after {ARMS[current.arm]}, round {current.number}"
+                    )
+                current = _Round(*key)
+            _check(arms[ARMS[key[0]]], current, {name: column[low:high] for name, column in numbers.items()})
+            _check_texts(reader, arms[ARMS[key[0]]], current, batch.slice(low, high - low))
+    _close(arms, current)
     return arms
 
 
-def _add(reader: EvidenceReader, arm: ArmTrajectories, rows: RoundTrajectories, row: dict[str, object]) -> None:
-    round_, number = _int(row["round"]), _int(row["trajectory"])
-    where = f"{row['arm']}, round {round_}, trajectory {number}"
-    if number != rows.count:
-        arm.shape.add(f"{where} where trajectory {rows.count} belongs")
-    if _int(row["prompt_tokens"]) < 1:
-        arm.shape.add(f"{where} has no prompt")
-    if _int(row["response_tokens"]) < 1:
-        arm.empty.add(f"{where} has no response token")
-    if row["finish_reason"] not in FINISH_REASONS:
-        arm.shape.add(f"{where} has the finish reason {row['finish_reason']!r}")
-    versions = [_int(row[name]) for name in ("weight_version_start", "weight_version_end", "trainer_version")]
-    if versions != [round_] * 3:
-        start, end, trainer = versions
-        arm.versions.add(f"{where}: started under version {start}, ended under {end}, trained under {trainer}")
-    for fault in nonconforming(str(row["sampling"])):
-        arm.sampling.add(f"{where}: {fault}")
-    arm.finish_reasons[str(row["finish_reason"])] += 1
-    arm.reward_sum += _decimal(reader, str(row["reward"]), "trajectories: reward")
-    arm.longest = max(arm.longest, _int(row["response_tokens"]))
-    rows.count += 1
-    rows.groups[_int(row["group"])] += 1
-    rows.recompute_packs.append(_int(row["recompute_pack"]))
-    rows.train_packs.append(_int(row["train_pack"]))
+def _check(arm: ArmTrajectories, round_: _Round, rows: dict[str, Int32]) -> None:
+    """Rows of one round, in order: numbered without gaps, of a sane shape, under one version."""
+    where, trajectory = _namer(round_), rows["trajectory"]
+    due = np.arange(round_.count, round_.count + trajectory.size)
+    _report(arm.shape, trajectory != due, lambda row: f"{where(trajectory[row])} where trajectory {due[row]} belongs")
+    _report(arm.shape, rows["prompt_tokens"] < 1, lambda row: f"{where(trajectory[row])} has no prompt")
+    _report(arm.empty, rows["response_tokens"] < 1, lambda row: f"{where(trajectory[row])} has no response token")
+    start, end, trainer = (rows[name] for name in ("weight_version_start", "weight_version_end", "trainer_version"))
+    number = round_.number
+    _report(
+        arm.versions,
+        (start != number) | (end != number) | (trainer != number),
+        lambda row: (
+            f"{where(trajectory[row])}: started under version {start[row]}, ended under {end[row]}, "
+            f"trained under {trainer[row]}"
+        ),
+    )
+    arm.longest = max(arm.longest, int(rows["response_tokens"].max()))
+    round_.groups.append(rows["group"])
+    round_.recompute_packs.append(rows["recompute_pack"])
+    round_.train_packs.append(rows["train_pack"])
 
 
-def _close(arms: dict[str, ArmTrajectories], current: tuple[str, int] | None, rows: RoundTrajectories) -> None:
-    if current is None:
+def _check_texts(reader: EvidenceReader, arm: ArmTrajectories, round_: _Round, rows: pa.RecordBatch) -> None:
+    """Each distinct text is looked at once."""
+    first = round_.count
+    round_.count += rows.num_rows
+    where = _namer(round_)
+    for text, place, count in _distinct(rows.column("finish_reason")):
+        arm.finish_reasons[text] += count
+        if text not in FINISH_REASONS:
+            arm.shape.add(f"{where(first + place)} has the finish reason {text[:80]!r}", count)
+    for text, place, count in _distinct(rows.column("sampling")):
+        for fault in nonconforming(text):
+            arm.sampling.add(f"{where(first + place)}: {fault}", count)
+    for text, _, count in _distinct(rows.column("reward")):
+        arm.reward_sum += _decimal(reader, text, "trajectories: reward") * count
+
+
+def _close(arms: dict[str, ArmTrajectories], round_: _Round | None) -> None:
+    if round_ is None:
         return
-    arm = arms[current[0]]
-    arm.count += rows.count
-    arm.by_round[current[1]] = rows.count
-    arm.moved[current[1]] = rows.moved
-    arm.group_sizes.update(rows.groups.values())
+    arm = arms[ARMS[round_.arm]]
+    arm.count += round_.count
+    arm.by_round[round_.number] = round_.count
+    arm.moved[round_.number] = _moved(np.concatenate(round_.recompute_packs), np.concatenate(round_.train_packs))
+    arm.group_sizes.update(np.unique_counts(np.concatenate(round_.groups)).counts.tolist())
 
 
-def _neighbours(packs: Iterable[int]) -> list[frozenset[int]]:
-    packs = list(packs)
-    members: defaultdict[int, set[int]] = defaultdict(set)
-    for trajectory, pack in enumerate(packs):
-        members[pack].add(trajectory)
-    frozen = {pack: frozenset(some) for pack, some in members.items()}
-    return [frozen[pack] for pack in packs]
+def _moved(recompute: Int32, train: Int32) -> int:
+    """How many trajectories have other neighbours in one packing than in the other.
+
+    A pack is the same set of trajectories in both exactly if it is as large in both as their intersection.
+    """
+    both = np.stack([recompute, train], axis=1)
+    sizes = [
+        counts[inverse.ravel()]
+        for _, inverse, counts in (
+            np.unique(one, axis=0, return_inverse=True, return_counts=True) for one in (recompute, train, both)
+        )
+    ]
+    return int(np.count_nonzero((sizes[0] != sizes[2]) | (sizes[1] != sizes[2])))
 
 
-def _int(value: object) -> int:
-    assert isinstance(value, int)  # noqa: S101 - the schema was checked when the file was opened
-    return value
+def _runs(arms: Int32, rounds: Int32) -> Iterator[tuple[int, int]]:
+    changes = np.flatnonzero((arms[1:] != arms[:-1]) | (rounds[1:] != rounds[:-1])) + 1
+    bounds = [0, *changes.tolist(), arms.size]
+    yield from ((low, high) for low, high in itertools.pairwise(bounds) if low < high)
 
 
-def _decimal(reader: EvidenceReader, text: str, field_name: str) -> Fraction:
+def _namer(round_: _Round) -> Callable[[Any], str]:
+    return lambda trajectory: f"{ARMS[round_.arm]}, round {round_.number}, trajectory {trajectory}"
+
+
+def _report(faults: Faults, wrong: Bools, describe: Callable[[int], str]) -> None:
+    count = int(np.count_nonzero(wrong))
+    if count:
+        faults.add(describe(int(np.argmax(wrong))), count)
+
+
+def _distinct(column: pa.DictionaryArray) -> Iterator[tuple[str, int, int]]:
+    """Each text of ``column`` with the row where it first stands and how often it does."""
+    texts = column.dictionary
+    found, places, counts = np.unique(values(column.indices, np.int32), return_index=True, return_counts=True)
+    for code, place, count in zip(found.tolist(), places.tolist(), counts.tolist(), strict=True):
+        yield texts[code].as_py(), place, count
+
+
+def _decimal(reader: EvidenceReader, text: str, name: str) -> Fraction:
     try:
         value = Decimal(text)
     except InvalidOperation:
         value = Decimal("NaN")
     if not value.is_finite() or abs(value.adjusted()) > 64:  # noqa: PLR2004 - no reward needs more; a Fraction would
-        raise reader.fault(field_name, found=repr(text[:80]), accepted="a finite decimal")
+        raise reader.fault(name, found=repr(text[:80]), accepted="a finite decimal")
     return Fraction(value)
