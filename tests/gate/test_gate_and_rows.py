@@ -1,0 +1,54 @@
+"""The gate over the rows and recipes that are really there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from samebits import pins, recipe
+from samebits.gate.request import RULES
+from samebits.gate.request import conflicts as request_conflicts
+from samebits.gate.settings import accepted_from_json, conflicts
+
+ROOT = Path(__file__).parents[2]
+RECIPES = [recipe.load(path)[0] for path in sorted((ROOT / "recipes").glob("*.toml"))]
+ROWS = [pins.load(path)[0] for path in sorted((ROOT / "lock").glob("*.toml"))]
+PAIRS = [(one, row) for one in RECIPES for row in ROWS if row.id in one.rows]
+
+
+def each_exclusion(kind):
+    return [
+        pytest.param(one, row, exclusion, id=f"{one.id}-{row.id}-{'-'.join(exclusion.set)}")
+        for one, row in PAIRS
+        for exclusion in one.exclusions
+        if exclusion.kind == kind
+    ]
+
+
+def engine_gate(row):
+    return accepted_from_json(row.gate.model_dump(mode="json")["engine"], where="gate.engine")
+
+
+@pytest.mark.parametrize(("one", "row"), PAIRS, ids=lambda value: value.id)
+def test_recipes_pass_the_gate_of_their_rows(one, row):
+    assert conflicts(one.engine.model_dump(), engine_gate(row), where="engine") == []
+
+
+@pytest.mark.parametrize(("one", "row", "exclusion"), each_exclusion("engine"))
+def test_every_excluded_engine_setting_is_refused_for_itself(one, row, exclusion):
+    found = conflicts({**one.engine.model_dump(), **exclusion.set}, engine_gate(row), where="engine")
+    assert [error.field for error in found] == [f"engine.{name}" for name in exclusion.set]
+
+
+@pytest.mark.parametrize(("one", "row", "exclusion"), each_exclusion("request"))
+def test_every_excluded_request_is_refused_for_itself(one, row, exclusion):  # noqa: ARG001 - one id a pair
+    found = request_conflicts({**recipe.CONFORMING, "seed": 0, **exclusion.set}, request_id="x")
+    assert [error.field for error in found] == [f"request 'x': {name}" for name in exclusion.set]
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.id)
+def test_no_row_certifies_a_request_that_the_gate_refuses(row):
+    for name, allowed in row.gate.request.items():
+        values = getattr(allowed, "accepted", None) or (None,)
+        assert [value for value in values if not RULES[name].accepts(value)] == [], name
