@@ -28,7 +28,7 @@ def test_a_row_cannot_accept_the_forced_ratio():
 
 
 def test_both_sides_packed_alike_are_refused():
-    with pytest.raises((GateError, InputError)) as caught:
+    with pytest.raises(GateError) as caught:
         certified({**SETTINGS, "train_pack": 2}, GATE)
     assert str(caught.value) == (
         "actor.train_pack: found 2, the same as recompute_pack; accepted: another number than recompute_pack. "
