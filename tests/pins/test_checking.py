@@ -59,11 +59,11 @@ def test_as_pinned(row, machine):
 
 @pytest.mark.usefixtures("installed")
 def test_another_machine(row, machine):
-    other = dataclasses.replace(machine, arch="aarch64", memory_gib=4, python="3.14.1")
+    other = dataclasses.replace(machine, arch="aarch64", memory_gib=4, python="3.15.1")
     assert wrong(row, other) == [
         ("architecture", "aarch64", "x86_64"),
         ("memory", "4 GiB", "at least 8 GiB"),
-        ("python", "3.14.1", ">=3.11,<3.14"),
+        ("python", "3.15.1", ">=3.11,<3.15"),
     ]
 
 
@@ -134,6 +134,6 @@ def test_require_names_every_fault(row, machine, installed):
     with pytest.raises(RowError) as caught:
         pins.require(row, dataclasses.replace(machine, python="3.10.9"))
     assert str(caught.value) == (
-        "row cpu: python: found 3.10.9; accepted: >=3.11,<3.14. See `samebits doctor`; the nox sessions install what "
+        "row cpu: python: found 3.10.9; accepted: >=3.11,<3.15. See `samebits doctor`; the nox sessions install what "
         "the row pins. Also not as pinned: requirements, numpy."
     )

@@ -66,9 +66,9 @@ def test_unknown_row():
             ),
         ),
         (
-            ('python = ">=3.11,<3.14"', 'python = "3.11 or newer"'),
+            ('python = ">=3.11,<3.15"', 'python = "3.11 or newer"'),
             (
-                "r.toml: python: found '3.11 or newer'; accepted: a version specifier, for instance >=3.11,<3.14. "
+                "r.toml: python: found '3.11 or newer'; accepted: a version specifier, for instance >=3.11,<3.15. "
                 "Correct the value."
             ),
         ),

@@ -32,7 +32,7 @@ WITHOUT_WHEEL: Final = ("cellpylib", "pycosat", "zss")
 BESIDE_TORCH: Final = re.compile(r"torch|triton|nvidia-.*|cuda-.*")
 """Installed with torch, by torch's own requirements."""
 
-PYTHONS: Final = ("3.11", "3.12", "3.13")
+PYTHONS: Final = ("3.11", "3.12", "3.13", "3.14")
 ARCHITECTURES: Final = ("x86_64", "aarch64")
 
 
