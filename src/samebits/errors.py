@@ -19,6 +19,7 @@ A certification that ran and did not pass is a *result*, not an error: it ends w
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import ClassVar
 
 
@@ -48,6 +49,18 @@ class SamebitsError(Exception):
             "accepted": self.accepted,
             "next_step": self.next_step,
         }
+
+
+def from_dict(data: Mapping[str, str]) -> SamebitsError:
+    """The error whose :meth:`SamebitsError.to_dict` was ``data``: how one crosses the border of a process.
+
+    Raises:
+        KeyError: ``data`` is no error of this module.
+    """
+    classes = {cls.group: cls for cls in SamebitsError.__subclasses__() if cls.__module__ == __name__}
+    return classes[data["error"]](
+        data["field"], found=data["found"], accepted=data["accepted"], next_step=data["next_step"]
+    )
 
 
 class InputError(SamebitsError):

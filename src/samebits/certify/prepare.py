@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from samebits.environment import worker_environment
-from samebits.errors import MachineError
+from samebits.errors import MachineError, SamebitsError, from_dict
 from samebits.recipe import Recipe
 
 
@@ -17,7 +17,7 @@ def model(recipe: Recipe, scratch: Path) -> dict[str, Any]:
     """Prepare ``recipe.model``: ``{folder, files: {name: sha256}, parameters, vocab_size, layers, …}``.
 
     Raises:
-        MachineError: the weights could not be made; the last lines of the process' own words are quoted.
+        SamebitsError: what the process raised; a MachineError with its last words if it died of something else.
     """
     request = scratch / "model.json"
     request.write_text(recipe.model.model_dump_json())
@@ -28,13 +28,21 @@ def model(recipe: Recipe, scratch: Path) -> dict[str, Any]:
         check=False,
         env=worker_environment(recipe.engine.threads),
     )
+    last = (finished.stdout.strip().splitlines() or [""])[-1]
     if finished.returncode:
-        words = " ".join(finished.stderr.strip().splitlines()[-3:]) or f"exit status {finished.returncode}"
-        raise MachineError(
+        raise _error_in(last) or MachineError(
             f"model {recipe.model.source}",
-            found=words,
+            found=" ".join(finished.stderr.strip().splitlines()[-3:]) or f"exit status {finished.returncode}",
             accepted="prepared weights",
             next_step="Install the run requirements (nox does); then run again.",
         )
-    result: dict[str, Any] = json.loads(finished.stdout.strip().splitlines()[-1])
+    result: dict[str, Any] = json.loads(last)
     return result
+
+
+def _error_in(line: str) -> SamebitsError | None:
+    """The error that the process raised on purpose, if its last line is one."""
+    try:
+        return from_dict(json.loads(line))
+    except (ValueError, KeyError, TypeError):
+        return None
