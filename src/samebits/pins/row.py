@@ -19,7 +19,7 @@ def _is_specifier(text: str) -> str:
     try:
         SpecifierSet(text)
     except InvalidSpecifier:
-        raise ValueError("a version specifier, for instance >=3.11,<3.14") from None
+        raise ValueError("a version specifier, for instance >=3.11,<3.15") from None
     return text
 
 
