@@ -82,6 +82,11 @@ def response_longer_than_the_recipe_allows(world: Simulator) -> None:
 
 
 @fault("failed", tokens__aligned="failed")
+def token_outside_the_vocabulary(world: Simulator) -> None:
+    world.response()[0]["token_id"] = 512
+
+
+@fault("failed", tokens__aligned="failed")
 def unknown_finish_reason(world: Simulator) -> None:
     world.row("trajectories", arm="aligned", round=0, trajectory=1)["finish_reason"] = "tired"
 

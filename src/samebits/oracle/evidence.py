@@ -18,6 +18,8 @@ from samebits.oracle.tables import TABLES
 BATCH_ROWS = 1 << 17
 """Rows per streamed batch: few enough for caches, many enough that a batch's fixed costs do not show."""
 
+_READ_BYTES = 1 << 18
+
 COMPANIONS = ("recipe.toml", "row.toml")
 """Files that lie in the folder too; they are subjects of the certificate, not tables."""
 
@@ -51,7 +53,10 @@ class EvidenceReader:
         """
         path = self._path(table)
         try:
-            with pq.ParquetFile(path, read_dictionary=list(codes_for)) as file:
+            # pyarrow's own read-ahead would keep the whole file in memory.
+            with pq.ParquetFile(
+                path, read_dictionary=list(codes_for), pre_buffer=False, buffer_size=_READ_BYTES
+            ) as file:
                 yield from file.iter_batches(batch_size=BATCH_ROWS, columns=columns)
         except (pa.ArrowException, OSError) as fault:
             raise self._unreadable(path, fault) from None

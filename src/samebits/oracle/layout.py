@@ -6,6 +6,7 @@ trajectories table.  Both are streams in the same order, so one walk over both i
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
@@ -119,9 +120,10 @@ class Layout:
         jumps = np.empty(position.size, dtype=np.bool_)
         np.not_equal(np.subtract(position[1:], position[:-1]), 1, out=jumps[1:])
         jumps[1:] |= columns["trajectory"][1:] != columns["trajectory"][:-1]
-        for column in (columns["round"], arm_codes):
-            if column.min() != column.max():
-                jumps[1:] |= column[1:] != column[:-1]
+        if columns["round"].min() != columns["round"].max():
+            jumps[1:] |= columns["round"][1:] != columns["round"][:-1]
+        if arms.size > 1:
+            jumps[1:] |= arm_codes[1:] != arm_codes[:-1]
         first = [int(arms[arm_codes[0]]), int(columns["round"][0]), int(columns["trajectory"][0])]
         jumps[0] = self._open[:, :3].tolist() != [first] or int(position[0]) != self._consumed
         return np.flatnonzero(jumps)
@@ -226,11 +228,8 @@ def _name(key: npt.NDArray[np.integer[Any]]) -> str:
     return f"{ARMS[arm] if arm >= 0 else 'unknown arm'}, round {round_}, trajectory {trajectory}"
 
 
-def _runs(starts: npt.NDArray[np.intp], count: int, arm_codes: Int32, rounds: Int32) -> Iterator[tuple[int, int]]:
+def _runs(starts: npt.NDArray[np.intp], count: int, arm_codes: Int32, rounds: Int32) -> list[tuple[int, int]]:
     """Row ranges with one arm and one round each; they can only change where a segment starts."""
-    low = 0
-    for start in starts.tolist():
-        if start and (arm_codes[start] != arm_codes[start - 1] or rounds[start] != rounds[start - 1]):
-            yield low, start
-            low = start
-    yield low, count
+    inner = starts[starts > 0]
+    changes = (arm_codes[inner] != arm_codes[inner - 1]) | (rounds[inner] != rounds[inner - 1])
+    return list(itertools.pairwise([0, *inner[changes].tolist(), count]))

@@ -15,10 +15,13 @@ import numpy.typing as npt
 from samebits import bits
 from samebits.bits import Bits
 
+INFINITY = 0x7F80_0000
+"""The pattern of +infinity; as integers, magnitudes of finite values are below it and those of NaN above."""
 _POINT = 1 << 20
 """Fixed point of the entropy sum: below an ulp of fp32 for every logprob under −8, and exact to add in any order."""
 _CLIP = np.float32(2047)
 """Larger magnitudes could leave float64's whole numbers; a token that likely has never been sampled."""
+_CLIP_BITS = int(_CLIP.view(np.uint32))
 _PATTERNS_KEPT = 1 << 16
 _SMALL = 1e-2
 
@@ -66,10 +69,12 @@ class Informativeness:
         self._kept = np.empty(_PATTERNS_KEPT, dtype=np.uint32)
         self._kept_count = 0
 
-    def add(self, patterns: Bits) -> None:
-        """More tokens: uint32 [N], all finite."""
+    def add(self, patterns: Bits, largest: int) -> None:
+        """More tokens: uint32 [N], with ``largest`` their :func:`largest_magnitude`; only finite ones count."""
+        if largest >= INFINITY:
+            patterns = patterns[bits.is_finite(patterns)]
         logprobs = bits.to_float32(patterns)
-        if patterns.size and max(-logprobs.min(), logprobs.max()) > _CLIP:
+        if largest > _CLIP_BITS:
             logprobs = np.clip(logprobs, -_CLIP, _CLIP)
         scaled = logprobs * np.float32(_POINT)
         np.rint(scaled, out=scaled)
@@ -90,6 +95,11 @@ class Informativeness:
         """How many distinct patterns there are among how many of the first tokens (at most 2^16, to bound memory)."""
         kept = np.sort(self._kept[: self._kept_count])
         return int(np.count_nonzero(kept[1:] != kept[:-1])) + bool(kept.size), self._kept_count
+
+
+def largest_magnitude(patterns: Bits) -> int:
+    """The largest pattern with its sign bit cleared, 0 of none: magnitudes are ordered as their patterns are."""
+    return int((patterns & np.uint32(0x7FFF_FFFF)).max(initial=0))
 
 
 def decimal_text(value: Fraction, places: int) -> str:

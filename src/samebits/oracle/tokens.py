@@ -8,7 +8,6 @@ from typing import Final
 
 import numpy as np
 
-from samebits import bits
 from samebits.bits import Bits
 from samebits.hashing import sha256_json
 from samebits.oracle.compare import Agreement, Locate, Pair
@@ -16,7 +15,7 @@ from samebits.oracle.digests import SIDES, SideDigests
 from samebits.oracle.evidence import EvidenceReader
 from samebits.oracle.findings import Comparison, Faults, Mismatch
 from samebits.oracle.layout import ARMS, TOKEN_COLUMNS, Block, Layout
-from samebits.oracle.observe import Informativeness
+from samebits.oracle.observe import INFINITY, Informativeness, largest_magnitude
 from samebits.oracle.prefetch import prefetched
 
 PAIRS: Final = (("rollout", "recompute"), ("recompute", "train"), ("rollout", "train"), ("rollout", "prefill"))
@@ -29,6 +28,8 @@ class ArmTokens:
 
     prompt_tokens: int = 0
     response_tokens: int = 0
+    highest_id: int = 0
+    """Of all token ids, as unsigned: a negative one is high."""
     rounds: dict[int, int] = field(default_factory=dict)
     """Response tokens by round."""
     digests: dict[int, dict[str, str]] = field(default_factory=dict)
@@ -95,13 +96,14 @@ def _add(arm: ArmTokens, block: Block, digests: SideDigests) -> None:
     # Comparing whole columns under the mask is cheaper than packing them first; most blocks agree.
     count = int(np.count_nonzero(block.mask))
     rollout = _packed(block, "rollout")
-    finite = bits.is_finite(rollout)
-    sound = rollout.size == count and bool(finite.all())
+    largest = largest_magnitude(rollout)
+    sound = rollout.size == count and largest < INFINITY
     equal = {side for side in SIDES if sound and _agrees(block, side)}
+    arm.highest_id = max(arm.highest_id, int(block.token_id.view(np.uint32).max()))
     arm.response_tokens += count
     arm.prompt_tokens += block.mask.size - count
     arm.rounds[block.round] = arm.rounds.get(block.round, 0) + count
-    arm.informative.add(rollout if sound else rollout[finite])
+    arm.informative.add(rollout, largest)
     digests.add({side: rollout if side in equal else _packed(block, side) for side in SIDES})
     for (left, right), pair in arm.pairs.items():
         if left in equal and right in equal:

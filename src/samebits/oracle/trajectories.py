@@ -11,6 +11,7 @@ from fractions import Fraction
 from typing import Any, Final
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from samebits.oracle.columns import Bools, Int32, codes, values
@@ -145,14 +146,16 @@ def _moved(recompute: Int32, train: Int32) -> int:
 
     A pack is the same set of trajectories in both exactly if it is as large in both as their intersection.
     """
-    both = np.stack([recompute, train], axis=1)
-    sizes = [
-        counts[inverse.ravel()]
-        for _, inverse, counts in (
-            np.unique(one, axis=0, return_inverse=True, return_counts=True) for one in (recompute, train, both)
-        )
-    ]
-    return int(np.count_nonzero((sizes[0] != sizes[2]) | (sizes[1] != sizes[2])))
+    both = recompute.astype(np.int64) << 32 | train.astype(np.int64) & 0xFFFF_FFFF
+    in_recompute, in_train, in_both = (_pack_sizes(packs) for packs in (recompute, train, both))
+    return int(np.count_nonzero((in_recompute != in_both) | (in_train != in_both)))
+
+
+def _pack_sizes(packs: npt.NDArray[np.signedinteger[Any]]) -> npt.NDArray[np.intp]:
+    """For each trajectory, how many are in its pack."""
+    _, inverse, counts = np.unique(packs, return_inverse=True, return_counts=True)
+    sizes: npt.NDArray[np.intp] = counts[inverse]
+    return sizes
 
 
 def _runs(arms: Int32, rounds: Int32) -> Iterator[tuple[int, int]]:

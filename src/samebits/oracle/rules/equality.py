@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from samebits.oracle.findings import Check, Exactness, Faults, settle, worst
 from samebits.oracle.measured import Measured
+from samebits.oracle.model_facts import vocab_size
 from samebits.oracle.tokens import PAIRS, THREE
+from samebits.oracle.trajectories import ArmTrajectories
 from samebits.recipe import Recipe
 
 _EMPTY = "no response token was compared"
@@ -54,21 +56,15 @@ def _alignment(measured: Measured, recipe: Recipe) -> Check:
     faults = Faults()
     if measured.tokens.alignment:
         faults.add(str(measured.tokens.alignment), measured.tokens.alignment.count)
-    workload = recipe.workload
-    wanted = workload.problems_per_round * workload.samples_per_problem
     for arm, found in measured.trajectories.items():
         if found.shape:
             faults.add(str(found.shape), found.shape.count)
-        for round_, count in found.by_round.items():
-            if count != wanted:
-                faults.add(f"{arm}, round {round_} has {count} trajectories; the recipe asks for {wanted}")
-        for size in found.group_sizes:
-            if size != workload.samples_per_problem:
-                faults.add(
-                    f"{arm}: a group of {size}; the recipe asks for {workload.samples_per_problem} samples a problem"
-                )
-        if found.longest > workload.max_response_tokens:
-            faults.add(f"{arm}: a response of {found.longest} tokens; the recipe allows {workload.max_response_tokens}")
+        for fault in _unlike_the_recipe(found, recipe):
+            faults.add(f"{arm}: {fault}")
+    vocabulary = vocab_size(recipe.model)
+    for arm, tokens in measured.tokens.arms.items():
+        if tokens.highest_id >= vocabulary:
+            faults.add(f"{arm}: token {tokens.highest_id} is not in the vocabulary of {vocabulary}")
     return settle(
         "tokens.aligned",
         1,
@@ -77,6 +73,26 @@ def _alignment(measured: Measured, recipe: Recipe) -> Check:
         passed="token rows are the trajectories, in order, position by position, prompt before response",
         vacuous=_EMPTY,
     )
+
+
+def _unlike_the_recipe(found: ArmTrajectories, recipe: Recipe) -> list[str]:
+    """How many trajectories, in what groups, how long."""
+    workload = recipe.workload
+    wanted = workload.problems_per_round * workload.samples_per_problem
+    samples, longest = workload.samples_per_problem, workload.max_response_tokens
+    faults = [
+        f"round {round_} has {count} trajectories; the recipe asks for {wanted}"
+        for round_, count in found.by_round.items()
+        if count != wanted
+    ]
+    faults += [
+        f"a group of {size}; the recipe asks for {samples} samples a problem"
+        for size in sorted(found.group_sizes)
+        if size != samples
+    ]
+    if found.longest > longest:
+        faults.append(f"a response of {found.longest} tokens; the recipe allows {longest}")
+    return faults
 
 
 def _equal(measured: Measured) -> Check:
