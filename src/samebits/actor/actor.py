@@ -60,9 +60,9 @@ class NativeActor:
                 next_step="Use the engine's max_model_len, within the model's positions.",
             )
         self._settings = settings
-        self._masters = Masters(weights, decoder.frozen())
+        self._masters = Masters(weights, decoder.frozen(), decoder)
         self._optimizer = Optimizer(self._masters, settings)
-        self._policy = Policy(decoder=decoder, ops=ops, weights=self._masters.deployed, max_model_len=max_model_len)
+        self._policy = Policy(decoder=decoder, ops=ops, weights=self._masters.weights, max_model_len=max_model_len)
         self._calls = CallSequence()
         self._vault = Vault()
         self._recomputed: tuple[list[Tokens], list[Bits]] = ([], [])
@@ -99,7 +99,7 @@ class NativeActor:
             settings=self._settings.model_dump() | {"max_model_len": self._policy.max_model_len},
             op_set=self._policy.ops.name,
             dtype=str(next(iter(deployed.values())).dtype).removeprefix("torch."),
-            parameters=sum(weight.numel() for weight in deployed.values()),
+            parameters=sum(weight.numel() for weight in self._masters.master.values()),
             threads=torch.get_num_threads(),
             libraries={"torch": str(torch.__version__), "safetensors": installed("safetensors")},
             layers=self._policy.decoder.layers,

@@ -49,11 +49,16 @@ def export(masters: Masters, path: Path, version: int) -> Exported:
         ) from error
     finally:
         partial.unlink(missing_ok=True)
+    master = digests(masters.master)
     return Exported(
         version=version,
-        master=digests(masters.master),
+        master={name: master[masters.parameter_of(name)] for name in masters.deployed},
         deployed=digests(masters.deployed),
-        frozen=masters.frozen,
+        frozen={
+            name: masters.frozen[masters.parameter_of(name)]
+            for name in masters.deployed
+            if masters.parameter_of(name) in masters.frozen
+        },
         file_sha256=file_sha256,
         seconds=time.perf_counter() - began,
     )

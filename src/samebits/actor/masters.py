@@ -12,29 +12,48 @@ import torch
 from torch import Tensor
 
 from samebits.errors import MachineError
+from samebits.models.family import TRAINED, Decoder
 
 
 class Masters:
     """The two copies of every parameter, and the fp32 gradients of those that train.
 
-    ``master`` and ``deployed`` map each parameter's name to its tensor; ``frozen`` gives those without a gradient,
-    each with the reason.  The gradient of a deployed weight is moved into fp32 as soon as a backward has finished with
+    ``master`` maps each parameter's name to its tensor, ``deployed`` each name in a refit to what engines get, and
+    ``weights`` is what a forward takes: the deployed tensors, and for each parameter that is deployed quantised the
+    tensor (bf16, the master rounded) that its gradient goes to.  ``frozen`` gives parameters without a gradient, each
+    with the reason.  The gradient of a deployed weight is moved into fp32 as soon as a backward has finished with
     it, so that those of several packs add up in fp32 and no second set is held.
     """
 
-    def __init__(self, weights: Mapping[str, Tensor], frozen: Mapping[str, str]) -> None:
-        """``weights`` are copied, so a file mapped into memory is never written to."""
+    def __init__(
+        self, weights: Mapping[str, Tensor], frozen: Mapping[str, str], decoder: Decoder | None = None
+    ) -> None:
+        """``weights`` are what engines get; copied, so a file mapped into memory is never written to.
+
+        ``decoder`` says how they are made of parameters; without one, each is its parameter rounded.
+        """
         self.frozen = dict(frozen)
-        self.master = {name: weight.detach().to(torch.float32, copy=True) for name, weight in weights.items()}
+        self._decoder = decoder
         self.deployed = {name: weight.detach().clone() for name, weight in weights.items()}
-        self.trained = [name for name in weights if name not in frozen]
+        parameters = self.deployed if decoder is None else decoder.parameters(self.deployed)
+        self.master = {name: weight.to(torch.float32, copy=True) for name, weight in parameters.items()}
+        self.trained = [name for name in parameters if name not in frozen]
+        self._rounded = {name: parameters[name] for name in self.trained}
+        self._quantised = [name for name in self.trained if self._rounded[name] is not self.deployed[name]]
+        self.weights = self.deployed | {name + TRAINED: self._rounded[name] for name in self._quantised}
         self._reached: set[str] = set()
         # Made once and kept: fresh pages for every step cost more than the step itself.
         self._gradients = {name: torch.zeros_like(self.master[name]) for name in self.trained}
         for name in self.trained:
             self.master[name].grad = self._gradients[name]
-            self.deployed[name].requires_grad_()
-            self.deployed[name].register_post_accumulate_grad_hook(self._collect(name))  # type: ignore[no-untyped-call]  # torch's
+            self._rounded[name].requires_grad_()
+            self._rounded[name].register_post_accumulate_grad_hook(self._collect(name))  # type: ignore[no-untyped-call]  # torch's
+
+    def parameter_of(self, name: str) -> str:
+        """The parameter that deployed tensor ``name`` is made of."""
+        if self._decoder is None:
+            return name
+        return self._decoder.deployed(torch.bfloat16)[name].parameter
 
     def gradients(self) -> list[Tensor]:
         """fp32 gradients of the trained parameters, in order.
@@ -56,13 +75,17 @@ class Masters:
         """The next backward starts from zero."""
         self._reached.clear()
         for name in self.trained:
-            self.deployed[name].grad = None
+            self._rounded[name].grad = None
 
     @torch.no_grad()
     def deploy(self) -> None:
-        """Rounds the trained masters into the deployed weights, to nearest even."""
+        """Rounds the trained masters, to nearest even; what is deployed quantised is then quantised."""
         names = self.trained
-        torch._foreach_copy_([self.deployed[name] for name in names], [self.master[name] for name in names])
+        torch._foreach_copy_([self._rounded[name] for name in names], [self.master[name] for name in names])
+        if self._decoder is not None and self._quantised:
+            made = self._decoder.deploy({name: self._rounded[name] for name in self._quantised})
+            for name, tensor in made.items():
+                self.deployed[name].copy_(tensor)
 
     def _collect(self, name: str) -> Callable[[Tensor], None]:
         def move(deployed: Tensor) -> None:

@@ -12,10 +12,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from samebits.models.config import parse_dense
-from samebits.models.family import Cache, Weights
+from samebits.models.family import Cache, Deployed, Weights, plain_deployment
 from samebits.models.rope import rope_tables
 from samebits.ops.opset import Batch, OpSet
 
@@ -63,6 +64,18 @@ class Dense:
         if not dense.tie_word_embeddings:
             shapes[HEAD] = (dense.vocab_size, hidden)
         return shapes
+
+    def deployed(self, dtype: torch.dtype) -> dict[str, Deployed]:
+        """The parameters, all in ``dtype``."""
+        return plain_deployment(self.parameter_shapes(), dtype)
+
+    def deploy(self, weights: Weights) -> dict[str, Tensor]:
+        """As they are."""
+        return dict(weights)
+
+    def parameters(self, tensors: Weights) -> dict[str, Tensor]:
+        """As they are."""
+        return dict(tensors)
 
     def caches(self, layer: int) -> list[Cache]:
         """Keys (after rope) and values, [G, D] a token; all layers alike."""

@@ -18,12 +18,17 @@ from torch import Tensor
 
 from samebits.errors import InputError
 from samebits.models.dense import Dense
+from samebits.models.ds4 import DeepSeekV4
 from samebits.models.family import Decoder, Weights
 
 CONFIG: Final = "config.json"
 WEIGHTS: Final = "model.safetensors"
 
-FAMILIES: Final[dict[str, Callable[[Mapping[str, Any]], Decoder]]] = {"llama": Dense, "qwen3": Dense}
+FAMILIES: Final[dict[str, Callable[[Mapping[str, Any]], Decoder]]] = {
+    "deepseek_v4": DeepSeekV4,
+    "llama": Dense,
+    "qwen3": Dense,
+}
 """``model_type`` to the family that computes it; a new family is one more entry."""
 
 DTYPES: Final = {"bfloat16": torch.bfloat16, "float32": torch.float32}
@@ -110,25 +115,25 @@ def read_weights(path: Path) -> dict[str, Tensor]:
 
 
 def check_weights(decoder: Decoder, weights: Weights, dtype: torch.dtype, *, source: str) -> None:
-    """That ``weights`` are exactly the parameters of ``decoder``, all in ``dtype``.
+    """That ``weights`` are exactly what ``decoder`` deploys when its activations are of ``dtype``.
 
     Raises:
         InputError: names the first fault and counts the rest of its kind; ``source`` says where they came from.
     """
-    shapes = decoder.parameter_shapes()
-    missing = [name for name in shapes if name not in weights]
+    tensors = decoder.deployed(dtype)
+    missing = [name for name in tensors if name not in weights]
     if missing:
         raise _fault(source, missing, "nothing", "a tensor of this name")
-    unexpected = [name for name in weights if name not in shapes]
+    unexpected = [name for name in weights if name not in tensors]
     if unexpected:
         raise _fault(source, unexpected, "a tensor", "no tensor of this name in this model")
-    misshapen = [name for name, shape in shapes.items() if tuple(weights[name].shape) != shape]
+    misshapen = [name for name, tensor in tensors.items() if tuple(weights[name].shape) != tensor.shape]
     if misshapen:
         first = misshapen[0]
-        raise _fault(source, misshapen, f"shape {list(weights[first].shape)}", f"shape {list(shapes[first])}")
-    cast = [name for name in shapes if weights[name].dtype != dtype]
+        raise _fault(source, misshapen, f"shape {list(weights[first].shape)}", f"shape {list(tensors[first].shape)}")
+    cast = [name for name, tensor in tensors.items() if weights[name].dtype != tensor.dtype]
     if cast:
-        raise _fault(source, cast, _name(weights[cast[0]].dtype), _name(dtype))
+        raise _fault(source, cast, _name(weights[cast[0]].dtype), _name(tensors[cast[0]].dtype))
 
 
 def _config_dtype(config: Mapping[str, Any]) -> torch.dtype:

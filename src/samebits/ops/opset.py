@@ -15,6 +15,9 @@ from typing import Protocol
 
 from torch import Tensor
 
+from samebits.ops.observer import Observer
+from samebits.ops.sparse import SparseOps
+
 
 class Batch(Protocol):
     """The sequences packed into one forward, and what each of them has computed before.
@@ -40,14 +43,35 @@ class Batch(Protocol):
     def offsets(self) -> list[int]:
         """Position of each sequence's first row in this forward; 0 where nothing came before."""
 
-    def store(self, layer: int, name: str, rows: Tensor) -> None:
-        """Append ``rows`` [T, …] to cache ``name`` of ``layer``, each to its own sequence."""
+    @property
+    def sequences(self) -> Tensor:
+        """int64 [T], the sequence of each row."""
+
+    @property
+    def observer(self) -> Observer | None:
+        """Who watches this forward, if anybody."""
+
+    def store(self, layer: int, name: str, rows: Tensor, *, stride: int = 1) -> None:
+        """Append ``rows`` [T, …] to cache ``name`` of ``layer``, each to its own sequence.
+
+        With a ``stride`` r the cache has one row for every r tokens, and ``rows`` has one for each packed row whose
+        position p completes one: (p + 1) % r == 0.
+        """
 
     def gather(self, layer: int, name: str) -> Tensor:
-        """[B, L, …]: everything stored so far under ``name``, one sequence a row, zeros after its end."""
+        """[B, L, …]: everything stored so far under ``name``, one sequence a row, zeros after its end.
+
+        With a stride r there are ⌊L/r⌋ rows.  Not for a cache with a window.
+        """
+
+    def select(self, layer: int, name: str, sequences: Tensor, rows: Tensor) -> Tensor:
+        """Single rows of a cache: int64 [N] and int64 [N, S] to [N, S, …]; row −1 is zero.
+
+        Every other row must have been stored, and not have left the cache's window.
+        """
 
 
-class OpSet(Protocol):
+class OpSet(SparseOps, Protocol):
     """The operations.  All are differentiable; forwards of ``native`` are row-invariant, backwards need not be."""
 
     name: str

@@ -10,13 +10,14 @@ from samebits.ops.native import attention, norm
 from samebits.ops.native.linear import Linear
 from samebits.ops.native.logprobs import TokenLogprobs
 from samebits.ops.native.query_tiles import POSITIONS, SPAN
+from samebits.ops.native.sparse import NativeSparse
 from samebits.ops.native.tiles import LANES, ROWS, by_lanes
 from samebits.ops.opset import Batch
 
 # torch types Function.apply as untyped; each use below says so.
 
 
-class Native:
+class Native(NativeSparse):
     """Row-invariant: batch, position, packing, neighbours and storage alignment leave no trace in a row's bits."""
 
     name = "native"
@@ -33,6 +34,7 @@ class Native:
             "log_softmax": "float32 over the whole row",
             "rms_norm": "float32, one cast before the scale",
             "rope": "float32, one cast after",
+            **self.describe_sparse(),
         }
 
     def linear(self, x: Tensor, weight: Tensor) -> Tensor:

@@ -8,10 +8,11 @@ from torch.nn import functional
 
 from samebits.ops import elementwise
 from samebits.ops.opset import Batch
+from samebits.ops.plain.sparse import PlainSparse
 from samebits.ops.precision import wide
 
 
-class Plain:
+class Plain(PlainSparse):
     """Not row-invariant: matmuls at the batch's own shape, attention over each sequence's own length."""
 
     name = "plain"
@@ -25,6 +26,7 @@ class Plain:
             "log_softmax": "float32 over the whole row",
             "rms_norm": "float32, one cast before the scale",
             "rope": "float32, one cast after",
+            **self.describe_sparse(),
         }
 
     def linear(self, x: Tensor, weight: Tensor) -> Tensor:
