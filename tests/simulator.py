@@ -8,6 +8,7 @@ rows), and judges.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import math
@@ -31,7 +32,7 @@ from samebits.certificate import (
     write_statement,
 )
 from samebits.hashing import sha256_bytes
-from samebits.oracle import EvidenceWriter, Findings, fact_rows, judge
+from samebits.oracle import TABLES, EvidenceWriter, Findings, fact_rows, judge
 
 RECIPE = b"""\
 schema_version = 1
@@ -124,29 +125,7 @@ class Simulator:
     def __init__(self) -> None:
         self.recipe_toml = RECIPE
         self.row_toml = ROW
-        self.refits = 10
-        self.control_rounds = 2
-        self._random = np.random.default_rng(7)
-        self.tables: dict[str, list[Row]] = {
-            "tokens": [],
-            "trajectories": [],
-            "commitments": [],
-            "refits": [],
-            "probes": [],
-            "counters": [],
-            "refusals": self._refusals(),
-            "sampler": self._sampler(),
-            "timings": [],
-            "facts": [],
-        }
-        for arm, rounds, op_set in (("aligned", self.refits + 1, "native"), ("control", self.control_rounds, "plain")):
-            for round_ in range(rounds):
-                self._round(arm, round_)
-            # The control arm steps after its last round too.
-            for version in range(rounds if arm == "aligned" else rounds + 1):
-                self._refit(arm, version)
-            self._facts(arm, op_set)
-        self._probes()
+        self.tables = {name: [dict(row) for row in rows] for name, rows in _made_once().items()}
         self.seal()
 
     # What a test changes things through
@@ -251,7 +230,31 @@ class Simulator:
         path.write_bytes(sign_certificate(statement, key))
         return path
 
-    # How the world is made
+
+@functools.cache
+def _made_once() -> dict[str, list[Row]]:
+    return _Maker().tables
+
+
+class _Maker:
+    """How the clean world is made; it is not sealed yet."""
+
+    refits = 10
+    control_rounds = 2
+
+    def __init__(self) -> None:
+        self._random = np.random.default_rng(7)
+        self.tables: dict[str, list[Row]] = {name: [] for name in TABLES}
+        self.tables["refusals"] = self._refusals()
+        self.tables["sampler"] = self._sampler()
+        for arm, rounds, op_set in (("aligned", self.refits + 1, "native"), ("control", self.control_rounds, "plain")):
+            for round_ in range(rounds):
+                self._round(arm, round_)
+            # The control arm steps after its last round too.
+            for version in range(rounds if arm == "aligned" else rounds + 1):
+                self._refit(arm, version)
+            self._facts(arm, op_set)
+        self._probes()
 
     def _round(self, arm: str, round_: int) -> None:
         aligned = arm == "aligned"
@@ -342,7 +345,9 @@ class Simulator:
 
     def _probes(self) -> None:
         for layer in range(3):
-            for row in self.response(round=0, trajectory=0):
+            for row in self.tables["tokens"]:
+                if not row["mask"] or row["arm"] != "aligned" or row["round"] or row["trajectory"]:
+                    continue
                 before, after = row["recompute_bits"], row["recompute_bits"] + 1 + layer
                 self.tables["probes"].append(
                     {
@@ -366,7 +371,7 @@ class Simulator:
                 "field": next(iter(exclusion.set)),
                 "message": "not certified",
             }
-            for exclusion in self.recipe.exclusions
+            for exclusion in recipe.parse(RECIPE, source="recipe.toml").exclusions
         ]
 
     def _sampler(self) -> list[Row]:
