@@ -408,6 +408,11 @@ def one_master_unchanged_once(world: Simulator) -> None:
     world.row("refits", arm="aligned", version=7, tensor="head")["master"] = before["master"]
 
 
+@fault("failed", refits__masters="failed")
+def trained_tensor_without_a_master(world: Simulator) -> None:
+    world.row("refits", arm="aligned", version=10, tensor="head")["master"] = ""
+
+
 @fault("failed", refits__masters="failed", refits__deployed="vacuous")
 def zero_learning_rate(world: Simulator) -> None:
     for row in world.rows("refits", arm="aligned"):

@@ -104,7 +104,7 @@ def _masters(versions: Versions) -> Check:
                 faults.add(f"version {after}: the master of {name} did not change")
             if row["frozen"] and name in changed:
                 faults.add(f"version {after}: {name} changed, though it is frozen ({row['frozen']})")
-            if not row["master"]:
+            if not row["master"] and not row["frozen"]:
                 faults.add(f"version {after}: {name} has no master digest")
     return settle(
         "refits.masters",
