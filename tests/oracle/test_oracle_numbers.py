@@ -244,6 +244,15 @@ def test_a_column_without_nulls_is_valid_everywhere() -> None:
     assert not columns.is_valid_where(column, pa.array([True, False]))
 
 
+@pytest.mark.parametrize("start", [0, 3])
+def test_same_bytes(start: int) -> None:
+    one = pa.array([9, 9, 9, 1, None, 3], pa.uint32()).slice(start, 3)
+    assert columns.are_same_bytes(one, pa.array(one.to_pylist(), pa.uint32()))
+    assert not columns.are_same_bytes(one, pa.array([*one.to_pylist()[:2], 4], pa.uint32()))
+    assert columns.are_same_bytes(one.slice(0, 0), one.slice(1, 0))
+    assert not columns.are_same_bytes(one, one.slice(0, 2))
+
+
 def test_strangers_have_no_place() -> None:
     found, places = columns.codes(pa.array(["b", "a", "x", "b"]).dictionary_encode(), ("a", "b"))
     assert places[found].tolist() == [1, 0, -1, 1]

@@ -41,6 +41,16 @@ def codes(array: pa.DictionaryArray, known: tuple[str, ...]) -> tuple[Int32, Int
     return values(array.indices, np.int32), np.array(places, dtype=np.int32)
 
 
+def are_same_bytes(one: pa.Array, other: pa.Array) -> bool:
+    """Whether two columns [N] of one fixed-width type hold the same bytes, what stands under nulls included."""
+    width = one.type.bit_width // 8
+    ours, theirs = (
+        array.buffers()[1].slice(array.offset * width, len(array) * width) if len(array) else None
+        for array in (one, other)
+    )
+    return ours is None or (len(one) == len(other) and bool(ours.equals(theirs)))
+
+
 def is_valid_where(array: pa.Array, mask: pa.BooleanArray) -> bool:
     """Whether a column [N] has a value exactly where ``mask`` [N] is true, without unpacking either if it can be."""
     buffer = array.buffers()[0]

@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from samebits.bits import Bits
-from samebits.oracle.columns import Bools, Int32, booleans, codes, is_valid_where, valid, values
+from samebits.oracle.columns import Bools, Int32, are_same_bytes, booleans, codes, is_valid_where, valid, values
 from samebits.oracle.digests import SIDES
 from samebits.oracle.evidence import EvidenceReader
 from samebits.oracle.findings import Faults
@@ -44,7 +44,7 @@ class Block:
     token_id: Int32
     mask: Bools
     bits: dict[str, Bits]
-    """By side; what stands where ``valid`` is false means nothing."""
+    """By side; what stands where ``valid`` is false means nothing.  The very array of the rollout where bytes agree."""
     valid: dict[str, Bools]
     """By side; the very array ``mask`` where a side has patterns for exactly the counted tokens."""
 
@@ -78,7 +78,11 @@ class Layout:
         }
         mask = booleans(batch.column("mask"))
         sides = {side: batch.column(f"{side}_bits") for side in SIDES}
-        patterns = {side: values(column, np.uint32) for side, column in sides.items()}
+        rollout = values(sides["rollout"], np.uint32)
+        patterns = {
+            side: rollout if are_same_bytes(column, sides["rollout"]) else values(column, np.uint32)
+            for side, column in sides.items()
+        }
         present = {
             side: mask if is_valid_where(column, batch.column("mask")) else valid(column)
             for side, column in sides.items()
@@ -93,7 +97,7 @@ class Layout:
             arm = int(arms[arm_codes[low]])
             if arm < 0:
                 continue
-            counted = mask[low:high]
+            counted, first = mask[low:high], rollout[low:high]
             yield Block(
                 arm=ARMS[arm],
                 round=int(columns["round"][low]),
@@ -101,7 +105,7 @@ class Layout:
                 position=columns["position"][low:high],
                 token_id=columns["token_id"][low:high],
                 mask=counted,
-                bits={side: column[low:high] for side, column in patterns.items()},
+                bits={side: first if column is rollout else column[low:high] for side, column in patterns.items()},
                 valid={side: counted if column is mask else column[low:high] for side, column in present.items()},
             )
 

@@ -123,8 +123,7 @@ def _agrees(block: Block, side: str) -> bool:
     if block.valid[side] is not block.mask:
         return False
     ours, theirs = block.bits[side], block.bits["rollout"]
-    # What stands under nulls is usually the same too, and then the mask need not be looked at.
-    return side == "rollout" or np.array_equal(ours, theirs) or not np.any((ours != theirs) & block.mask)
+    return ours is theirs or not np.any((ours != theirs) & block.mask)
 
 
 def _packed(block: Block, side: str) -> Bits:
