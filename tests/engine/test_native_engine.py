@@ -6,14 +6,14 @@ import shutil
 import numpy as np
 import pytest
 import torch
-from engine_crowd import VOCAB, crowd, gate_for, outcome, request, settings, whole
 from safetensors.torch import load_file, save_file
 
+from engine_crowd import VOCAB, crowd, gate_for, outcome, request, settings, whole
 from samebits import bits
 from samebits.engine.native import NativeEngine, draw
 from samebits.engine.protocol import Sealed, WholeSequence
 from samebits.errors import GateError, InputError, MachineError
-from samebits.integrity import digests
+from samebits.integrity import digests, tensor_digest
 
 CONSTRUCTION = {
     "tensor_parallel_size": 2,
@@ -219,6 +219,15 @@ def test_refit_reads_the_file_once(engine, weights, tmp_path):
     before = outcome(one, crowd(2), 1)
     path.write_bytes(b"\0" * path.stat().st_size)
     assert outcome(one, crowd(2), 1) == before
+
+
+def test_loaded_is_what_is_in_the_engine_not_what_arrived(engine, weights, tmp_path):
+    one = engine()
+    name = "model.norm.weight"
+    one.weights.tensors[name] = one.weights.tensors[name].float()  # a loader that casts
+    refitted = one.refit(save(tmp_path, "v1.safetensors", weights), 1)
+    assert [key for key in weights if refitted.loaded[key] != refitted.arrived[key]] == [name]
+    assert refitted.loaded[name] == tensor_digest(weights[name].float())
 
 
 def test_the_initial_version_may_be_loaded_again_until_it_is_used(engine, weights, tmp_path):
