@@ -30,7 +30,7 @@ def rows(count, start=1.0):
 
 
 def test_shape_of_a_batch(cache):
-    spans = [Span(token_ids=[5, 6, 7], start=3, pages=[2, 4]), Span(token_ids=[8], start=0, pages=[1])]
+    spans = [Span(token_ids=[5, 6, 7], start=3, tables=[[2, 4]]), Span(token_ids=[8], start=0, tables=[[1]])]
     batch = PagedBatch(cache, spans, key_slots=10)
     assert batch.token_ids.tolist() == [5, 6, 7, 8]
     assert batch.positions.tolist() == [3, 4, 5, 0]
@@ -41,10 +41,10 @@ def test_shape_of_a_batch(cache):
 
 @pytest.mark.parametrize("key_slots", [8, 10])
 def test_rows_come_back_where_they_belong_with_zeros_behind(cache, key_slots):
-    first = [Span(token_ids=[1] * 3, start=0, pages=[5, 2]), Span(token_ids=[1] * 2, start=0, pages=[3])]
+    first = [Span(token_ids=[1] * 3, start=0, tables=[[5, 2]]), Span(token_ids=[1] * 2, start=0, tables=[[3]])]
     batch = PagedBatch(cache, first, key_slots=key_slots)
     batch.store(0, "k", rows(5))
-    second = [Span(token_ids=[1], start=2, pages=[3]), Span(token_ids=[1] * 4, start=3, pages=[5, 2])]
+    second = [Span(token_ids=[1], start=2, tables=[[3]]), Span(token_ids=[1] * 4, start=3, tables=[[5, 2]])]
     batch = PagedBatch(cache, second, key_slots=key_slots)
     batch.store(0, "k", rows(5, start=101.0))
     expected = torch.zeros(2, key_slots, 2, 3)
@@ -56,7 +56,7 @@ def test_rows_come_back_where_they_belong_with_zeros_behind(cache, key_slots):
 
 
 def test_layers_and_names_are_apart(cache):
-    batch = PagedBatch(cache, [Span(token_ids=[1], start=0, pages=[1])], key_slots=4)
+    batch = PagedBatch(cache, [Span(token_ids=[1], start=0, tables=[[1]])], key_slots=4)
     batch.store(0, "k", rows(1, start=1.0))
     batch.store(1, "k", rows(1, start=50.0))
     batch.store(1, "state", torch.full((1, 5), 9.0))
@@ -66,12 +66,12 @@ def test_layers_and_names_are_apart(cache):
 
 
 def test_zeroed_pages_hold_nothing_of_their_former_owner(cache):
-    old = PagedBatch(cache, [Span(token_ids=[1] * 8, start=0, pages=[1, 2])], key_slots=8)
+    old = PagedBatch(cache, [Span(token_ids=[1] * 8, start=0, tables=[[1, 2]])], key_slots=8)
     for layer in (0, 1):
         old.store(layer, "k", torch.full((8, 2, 3), torch.nan))
     old.store(1, "state", torch.full((8, 5), torch.nan))
     cache.zero([2])
-    new = PagedBatch(cache, [Span(token_ids=[1], start=0, pages=[2])], key_slots=8)
+    new = PagedBatch(cache, [Span(token_ids=[1], start=0, tables=[[2]])], key_slots=8)
     for layer in (0, 1):
         assert torch.equal(new.gather(layer, "k"), torch.zeros(1, 8, 2, 3))
         assert old.gather(layer, "k")[0, :4].isnan().all()
@@ -79,7 +79,7 @@ def test_zeroed_pages_hold_nothing_of_their_former_owner(cache):
 
 
 def test_zeroing_no_page_changes_nothing(cache):
-    batch = PagedBatch(cache, [Span(token_ids=[1], start=0, pages=[1])], key_slots=4)
+    batch = PagedBatch(cache, [Span(token_ids=[1], start=0, tables=[[1]])], key_slots=4)
     batch.store(0, "k", rows(1))
     cache.zero([])
     assert torch.equal(batch.gather(0, "k")[0, :1], rows(1))

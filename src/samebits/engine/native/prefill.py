@@ -11,6 +11,7 @@ from samebits.engine.native.forward import Forward
 from samebits.engine.native.paged_batch import Span
 from samebits.engine.native.pages import PageAllocator
 from samebits.engine.native.settings import Settings
+from samebits.engine.native.tables import Tables
 from samebits.engine.protocol import WholeSequence
 
 
@@ -21,16 +22,18 @@ def score(sequences: Sequence[WholeSequence], settings: Settings, forward: Forwa
     """
     pages = PageAllocator(count=settings.num_gpu_blocks, size=settings.block_size)
     found: list[Bits] = [np.empty(0, dtype=np.uint32) for _ in sequences]
-    for pack in _packs(sequences, settings, pages):
+    for pack in _packs(sequences, settings, forward):
         spans: list[Span] = []
+        owned: list[Tables] = []
         rows: list[int] = []
         tokens: list[int] = []
         start = 0
         for index in pack:
             sequence = sequences[index]
             context = sequence.token_ids[:-1]  # nothing is predicted from the last token
-            owned = pages.take(pages.pages_for(len(context)), owner=index)
-            spans.append(Span(token_ids=context, start=0, pages=owned))
+            owned.append(Tables(forward.cache.groups, pages, owner=index))
+            owned[-1].grow(len(context))
+            spans.append(Span(token_ids=context, start=0, tables=owned[-1].tables))
             rows += range(start + sequence.prompt_length - 1, start + len(context))
             tokens += sequence.token_ids[sequence.prompt_length :]
             start += len(context)
@@ -39,12 +42,12 @@ def score(sequences: Sequence[WholeSequence], settings: Settings, forward: Forwa
         ends = np.cumsum([len(sequences[index].token_ids) - sequences[index].prompt_length for index in pack])
         for index, part in zip(pack, np.split(patterns, ends[:-1]), strict=True):
             found[index] = part
-        for index, span in zip(pack, spans, strict=True):
-            pages.give_back(span.pages, owner=index)
+        for tables in owned:
+            tables.give_back()
     return found
 
 
-def _packs(sequences: Sequence[WholeSequence], settings: Settings, pages: PageAllocator) -> Iterator[list[int]]:
+def _packs(sequences: Sequence[WholeSequence], settings: Settings, forward: Forward) -> Iterator[list[int]]:
     """Neighbours that fit into the pages together, without those that have no response."""
     most = max(settings.max_num_batched_tokens, settings.max_model_len)
     pack: list[int] = []
@@ -53,8 +56,8 @@ def _packs(sequences: Sequence[WholeSequence], settings: Settings, pages: PageAl
         length = len(sequence.token_ids) - 1
         if length < sequence.prompt_length:
             continue
-        own = pages.pages_for(length)
-        if pack and (tokens + length > most or needed + own > pages.count):
+        own = sum(group.pages(length) for group in forward.cache.groups)
+        if pack and (tokens + length > most or needed + own > settings.num_gpu_blocks):
             yield pack
             pack, tokens, needed = [], 0, 0
         pack.append(index)

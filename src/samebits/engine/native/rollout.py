@@ -63,6 +63,7 @@ class Rollout:
             budget=settings.max_num_batched_tokens,
             seats=settings.max_num_seqs,
             chunked=settings.enable_chunked_prefill,
+            groups=forward.cache.groups,
         )
         return cls(
             forward=forward,
@@ -131,7 +132,9 @@ class Rollout:
 def _span(chunk: Chunk) -> Span:
     sequence = chunk.sequence
     return Span(
-        token_ids=sequence.token_ids[chunk.start : chunk.start + chunk.count], start=chunk.start, pages=sequence.pages
+        token_ids=sequence.token_ids[chunk.start : chunk.start + chunk.count],
+        start=chunk.start,
+        tables=sequence.tables.tables,
     )
 
 

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from samebits.engine.native.pages import PageAllocator
+from samebits.engine.native.tables import Group, Tables
 from samebits.engine.protocol import Counters, FinishReason, Request
 
 
@@ -25,9 +26,10 @@ class Running:
     """Place in the list of requests."""
     token_ids: list[int]
     """Prompt and what was generated so far."""
+    tables: Tables
+    """Its pages."""
     computed: int = 0
     """Leading tokens whose cache rows are in the pages."""
-    pages: list[int] = field(default_factory=list)
     is_prefilled: bool = False
     """Whether it has caught up with its tokens since it was last admitted."""
     chunks: int = 0
@@ -41,6 +43,11 @@ class Running:
     def generated(self) -> list[int]:
         """Response tokens so far."""
         return self.token_ids[len(self.request.prompt_token_ids) :]
+
+    @property
+    def pages(self) -> list[int]:
+        """All pages that it owns."""
+        return self.tables.owned
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -61,10 +68,23 @@ class Scheduler:
     """
 
     def __init__(
-        self, requests: Sequence[Request], pages: PageAllocator, *, budget: int, seats: int, chunked: bool
+        self,
+        requests: Sequence[Request],
+        pages: PageAllocator,
+        *,
+        budget: int,
+        seats: int,
+        chunked: bool,
+        groups: Sequence[Group] | None = None,
     ) -> None:
+        groups = groups or [Group(rows=pages.size)]
         self.sequences = [
-            Running(request=request, index=index, token_ids=list(request.prompt_token_ids))
+            Running(
+                request=request,
+                index=index,
+                token_ids=list(request.prompt_token_ids),
+                tables=Tables(groups, pages, owner=index),
+            )
             for index, request in enumerate(requests)
         ]
         self.waiting: deque[Running] = deque()
@@ -97,18 +117,16 @@ class Scheduler:
             self.waiting.append(self._arriving.popleft())
         self._step += 1
         budget, chunks = self._budget, []
-        someone_was_preempted = False
         for sequence in list(self.running):
             if not budget:
                 break
             if sequence not in self.running:  # thrown out by an older one a moment ago
                 continue
-            someone_was_preempted |= self._make_room(sequence)
+            self._make_room(sequence)
             if sequence in self.running:
                 chunks.append(self._chunk(sequence, budget))
                 budget -= chunks[-1].count
-        # Admitting in a step that had to throw somebody out would hand the same pages back and forth.
-        while self.waiting and not someone_was_preempted and len(self.running) < self._seats:
+        while self.waiting and len(self.running) < self._seats:
             if not self._can_admit(self.waiting[0], budget):
                 break
             sequence = self.waiting.popleft()
@@ -127,6 +145,7 @@ class Scheduler:
             if sequence.finish_reason is not None:  # cancelled while the step ran
                 continue
             sequence.computed = chunk.start + chunk.count
+            sequence.tables.trim(sequence.computed)
             if token is None:
                 continue
             sequence.is_prefilled = True
@@ -159,28 +178,29 @@ class Scheduler:
             pages_in_use_max=self._pages_max,
         )
 
-    def _make_room(self, sequence: Running) -> bool:
-        """Give ``sequence`` the pages that its tokens need; true if somebody, perhaps itself, was thrown out for it."""
-        preempted = False
-        while (lacking := self._lacking(sequence)) > self._pages.free:
+    def _make_room(self, sequence: Running) -> None:
+        """Give ``sequence`` the pages that its newest token needs, if need be the youngest one's, be it itself."""
+        while self._lacking(sequence) > self._pages.free:
             victim = self.running[-1]
             self._preempt(victim)
-            preempted = True
             if victim is sequence:
-                return True
-        sequence.pages += self._pages.take(lacking, owner=sequence.index)
-        return preempted
+                return
+        sequence.tables.grow(len(sequence.token_ids))
 
     def _lacking(self, sequence: Running) -> int:
-        return self._pages.pages_for(len(sequence.token_ids)) - len(sequence.pages)
+        return sequence.tables.lacking(len(sequence.token_ids))
 
     def _can_admit(self, sequence: Running, budget: int) -> bool:
-        """Pages for all its tokens at once: else a half-filled prompt would be thrown out again at once."""
+        """Whether all its tokens fit at once.
+
+        Admitted by the page, a prompt would be thrown out half filled; and whoever was thrown out a moment ago, one
+        page short now, would be let in again.
+        """
         tokens = len(sequence.token_ids)
         return self._lacking(sequence) <= self._pages.free and budget >= (1 if self._chunked else tokens)
 
     def _admit(self, sequence: Running) -> None:
-        sequence.pages += self._pages.take(self._lacking(sequence), owner=sequence.index)
+        sequence.tables.grow(len(sequence.token_ids))
         self.running.append(sequence)
         if sequence.was_preempted:
             self._preemptions += 1
@@ -210,8 +230,7 @@ class Scheduler:
         self._release(sequence)
 
     def _release(self, sequence: Running) -> None:
-        self._pages.give_back(sequence.pages, owner=sequence.index)
-        sequence.pages = []
+        sequence.tables.give_back()
         sequence.computed = sequence.chunks = 0
         sequence.is_prefilled = False
 

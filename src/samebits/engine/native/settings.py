@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, Literal
 
+from samebits.engine.native.cache import group_of
 from samebits.errors import GateError
 from samebits.gate.settings import Accepted, accepted_from_json, check, raise_first
 from samebits.models.family import Decoder
@@ -71,10 +72,10 @@ def certified(settings: Mapping[str, Any], gate: Mapping[str, Any]) -> Settings:
 
 
 def check_model(settings: Settings, decoder: Decoder) -> None:
-    """That the model has a position for every key slot.
+    """That the model has a position for every key slot, and that one sequence fits into the pages.
 
     Raises:
-        GateError: ``max_model_len`` exceeds what the model was made for.
+        GateError: ``max_model_len`` exceeds what the model was made for, or what all pages together hold.
     """
     if settings.max_model_len > decoder.max_positions:
         raise GateError(
@@ -82,6 +83,17 @@ def check_model(settings: Settings, decoder: Decoder) -> None:
             found=settings.max_model_len,
             accepted=f"at most {decoder.max_positions}, the model's max_position_embeddings",
             next_step="Lower max_model_len.",
+        )
+    caches = [cache for layer in range(decoder.layers) for cache in decoder.caches(layer)]
+    groups = dict.fromkeys(group_of(cache, settings.block_size) for cache in caches)
+    needed = sum(group.pages(settings.max_model_len) for group in groups)
+    if settings.num_gpu_blocks < needed:
+        raise GateError(
+            f"{WHERE}.num_gpu_blocks",
+            found=settings.num_gpu_blocks,
+            accepted=f"at least {needed}: one sequence of max_model_len = {settings.max_model_len} tokens, "
+            f"in {len(groups)} groups of caches",
+            next_step="Raise num_gpu_blocks, or lower max_model_len.",
         )
 
 

@@ -33,7 +33,8 @@ def attend(step: Step, layer: int, x: Tensor, name: str) -> Tensor:
 
     key = step.norm(step.linear(rows, f"{name}.kv_proj.weight"), f"{name}.kv_norm.weight")
     batch.store(layer, "window", _as_cached(step, ops.rope_pairs(key[:, None], *tables).squeeze(1), x.dtype))
-    keys, visible = _window(step, layer)
+    keys = batch.select(layer, "window", batch.sequences, step.window.tokens)
+    visible = step.window.exists
     if ratio:
         entries, entries_visible = _entries(step, layer, rows, low_rank_rows, f"{name}.compressor")
         keys, visible = torch.cat((entries, keys), dim=1), torch.cat((entries_visible, visible), dim=1)
@@ -47,14 +48,6 @@ def attend(step: Step, layer: int, x: Tensor, name: str) -> Tensor:
 def _as_cached(step: Step, rows: Tensor, dtype: torch.dtype) -> Tensor:
     form = key_format(step.config)
     return rows.to(dtype) if form is None else rounded(rows, form)
-
-
-def _window(step: Step, layer: int) -> tuple[Tensor, Tensor]:
-    """Keys of the last tokens, the query's own last: [T, window, D], and whether they exist."""
-    length = step.config.sliding_window
-    tokens = step.batch.positions[:, None] + torch.arange(1 - length, 1)
-    exists = tokens >= 0
-    return step.batch.select(layer, "window", step.batch.sequences, tokens.masked_fill(~exists, -1)), exists
 
 
 def _entries(step: Step, layer: int, x: Rows, low_rank: Rows, name: str) -> tuple[Tensor, Tensor]:

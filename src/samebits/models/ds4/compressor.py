@@ -37,15 +37,13 @@ def compress(step: Step, layer: int, x: Tensor, name: str, cache: str, ratio: in
     gates = gates + weights[f"{name}.position_bias"].index_select(0, step.batch.positions % ratio)
     step.batch.store(layer, cache, torch.stack((values, gates), dim=1))
 
-    sequences, entries = step.completed(ratio)
+    sequences, entries, tokens = step.completed(ratio)
     overlaps = ratio == OVERLAPPING
-    tokens = entries[:, None] * ratio + torch.arange(-ratio if overlaps else 0, ratio)
-    absent = tokens < 0
-    state = step.batch.select(layer, cache, sequences, tokens.masked_fill(absent, -1))
+    state = step.batch.select(layer, cache, sequences, tokens)
     if overlaps:
         width = state.shape[-1] // 2
         state = torch.cat((state[:, :ratio, :, :width], state[:, ratio:, :, width:]), dim=1)
     values, gates = state.unbind(2)
-    pooled = ops.pool(values, gates.masked_fill(absent[..., None], -torch.inf) if overlaps else gates)
+    pooled = ops.pool(values, gates.masked_fill((tokens < 0)[..., None], -torch.inf) if overlaps else gates)
     normed = step.norm(pooled, f"{name}.kv_norm.weight")
     return ops.rope_pairs(normed[:, None], *step.rope_at(entries * ratio, compressed=True)).squeeze(1)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from samebits.models.ds4.config import Ds4Config
+from samebits.models.ds4.config import OVERLAPPING, Ds4Config
 from samebits.models.ds4.rope import Tables, tables
 from samebits.models.ds4.tensors import SCALE
 from samebits.models.family import TRAINED, Weights
@@ -30,6 +30,17 @@ class Completed(NamedTuple):
     """int64 [N]."""
     entries: Tensor
     """int64 [N]: entry j covers tokens j·r … (j+1)·r − 1."""
+    tokens: Tensor
+    """int64 [N, R]: the window's tokens, −1 where it begins before the sequence."""
+
+
+class Window(NamedTuple):
+    """The tokens that each token sees directly, its own last."""
+
+    tokens: Tensor
+    """int64 [T, window], −1 before the sequence."""
+    exists: Tensor
+    """bool [T, window]."""
 
 
 @dataclass(slots=True)
@@ -42,6 +53,7 @@ class Step:
     batch: Batch
     _completed: dict[int, Completed] = field(default_factory=dict)
     _ropes: dict[bool, Tables] = field(default_factory=dict)
+    _window: Window | None = None
 
     def rows(self, x: Tensor, layer: int, what: str) -> Rows:
         """``x`` [..., K] quantised once for all products that read it."""
@@ -76,8 +88,19 @@ class Step:
             positions, sequences = self.batch.positions, self.batch.sequences
             rows = ((positions + 1) % ratio == 0).nonzero().squeeze(1)
             entries = torch.div(positions[rows], ratio, rounding_mode="floor")
-            self._completed[ratio] = Completed(sequences[rows], entries)
+            before = ratio if ratio == OVERLAPPING else 0
+            tokens = entries[:, None] * ratio + torch.arange(-before, ratio)
+            self._completed[ratio] = Completed(sequences[rows], entries, tokens.masked_fill_(tokens < 0, -1))
         return self._completed[ratio]
+
+    @property
+    def window(self) -> Window:
+        """The window of every token."""
+        if self._window is None:
+            tokens = self.batch.positions[:, None] + torch.arange(1 - self.config.sliding_window, 1)
+            exists = tokens >= 0
+            self._window = Window(tokens.masked_fill_(~exists, -1), exists)
+        return self._window
 
     def rope(self, *, compressed: bool) -> Tables:
         """fp32 [T, R/2] twice, at the tokens' positions."""
