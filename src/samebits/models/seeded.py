@@ -8,6 +8,7 @@ by adding twelve 16-bit integers (Irwin–Hall, variance exactly 1 − 2^-32).  
 
 from __future__ import annotations
 
+import functools
 import hashlib
 from typing import Any, Final
 
@@ -18,6 +19,7 @@ from torch import Tensor
 
 from samebits.errors import InputError
 from samebits.models.dense import EMBEDDING, HEAD
+from samebits.models.ds4 import seeded as ds4_seeded
 from samebits.models.folder import DTYPES, open_decoder
 from samebits.recipe.model import DenseShape, Model
 
@@ -40,6 +42,8 @@ def seeded_config(model: Model) -> dict[str, Any]:
     Raises:
         InputError: a seeded model without a shape.
     """
+    if model.ds4 is not None:
+        return ds4_seeded.config(model.ds4, model.dtype)
     shape = _shape(model)
     config: dict[str, Any] = {
         "architectures": ["Qwen3ForCausalLM" if shape.qk_norm else "LlamaForCausalLM"],
@@ -72,6 +76,8 @@ def seeded_weights(model: Model) -> dict[str, Tensor]:
     Raises:
         InputError: a seeded model without a shape, or a shape that the family refuses.
     """
+    if model.ds4 is not None:
+        return ds4_seeded.weights(model.ds4, model.dtype, functools.partial(normal, model.seed))
     shape = _shape(model)
     head = EMBEDDING if shape.tie_word_embeddings else HEAD
     weights = {}

@@ -153,7 +153,7 @@ class _Quantise(Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, form: Fp8Format) -> tuple[Tensor, Tensor]:
         ctx.dtype = x.dtype
-        blocks = x.reshape(*x.shape[:-1], -1, form.block).float()
+        blocks = x.reshape(*x.shape[:-1], x.shape[-1] // form.block, form.block).float()
         scales = scales_of(blocks.abs().amax(-1), form.scale)
         rounded = decode(round_to(blocks, scales[..., None]), form.compute)
         values = (rounded * scales[..., None].to(form.compute)).view(x.shape)

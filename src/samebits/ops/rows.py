@@ -56,9 +56,10 @@ class Fp8Rows:
 
     def encode(self, rows: Tensor) -> Tensor:
         """[N, width] to uint8 [N, bytes]."""
-        blocks = rows[:, : self._plain].float().reshape(len(rows), -1, self.block)
+        count = self._plain // self.block
+        blocks = rows[:, : self._plain].float().reshape(len(rows), count, self.block)
         scales = fp8.scales_of(blocks.abs().amax(-1), "ue8m0")
-        values = fp8.round_to(blocks, scales[..., None]).view(len(rows), -1).view(torch.uint8)
+        values = fp8.round_to(blocks, scales[..., None]).view(torch.uint8).view(len(rows), self._plain)
         tail = rows[:, self._plain :].to(torch.bfloat16).contiguous().view(torch.uint8)
         written = scales if self.wide_scales else scales.to(fp8.E8M0)
         scale_bytes = written.view(torch.uint8)
@@ -74,7 +75,7 @@ class Fp8Rows:
         written = rows[:, at : at + count * (4 if self.wide_scales else 1)].contiguous()
         scales = written.view(torch.float32) if self.wide_scales else written.view(fp8.E8M0).float()
         plain = values.view(len(rows), count, self.block) * scales.to(torch.bfloat16)[..., None]
-        return torch.cat((plain.view(len(rows), -1), tail), dim=1)
+        return torch.cat((plain.view(len(rows), self._plain), tail), dim=1)
 
 
 def rounded(rows: Tensor, form: RowFormat) -> Tensor:

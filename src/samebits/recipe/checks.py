@@ -14,7 +14,7 @@ from samebits.recipe.sampling import CONFORMING
 from samebits.schema import Conflict, nearest
 
 if TYPE_CHECKING:
-    from samebits.recipe.model import Exclusion, Recipe
+    from samebits.recipe.model import Exclusion, Model, Recipe
 
 PROMPT_ROOM: Final = 16
 """Tokens that a model length must leave for the prompt: fewer hold no problem at all."""
@@ -51,6 +51,11 @@ def conflicts(recipe: Recipe) -> Iterator[Conflict]:
 
 def _model(recipe: Recipe) -> Iterator[Conflict]:
     model = recipe.model
+    if model.family == "ds4":
+        yield from _ds4(model)
+        return
+    if model.ds4 is not None:
+        yield Conflict("model.ds4", found="a table", accepted='nothing: family = "dense"', next_step="Remove it.")
     if model.source != "seeded":
         if model.shape is not None:
             yield Conflict(
@@ -83,6 +88,22 @@ def _model(recipe: Recipe) -> Iterator[Conflict]:
             "model.shape.num_key_value_heads",
             found=shape.num_key_value_heads,
             accepted=f"a divisor of num_attention_heads = {shape.num_attention_heads}",
+        )
+
+
+def _ds4(model: Model) -> Iterator[Conflict]:
+    if model.source != "seeded":
+        yield Conflict("model.source", found=repr(model.source), accepted='"seeded": this family has no other weights')
+    if model.shape is not None:
+        yield Conflict("model.shape", found="a table", accepted='nothing: family = "ds4"', next_step="Remove it.")
+    if model.dtype != "bfloat16" and model.ds4 is not None and model.ds4.fp8_block:
+        yield Conflict("model.dtype", found=model.dtype, accepted='"bfloat16": FP8 products end in it')
+    if model.ds4 is None:
+        yield Conflict(
+            "model.ds4",
+            found="nothing",
+            accepted='a table: source = "seeded" draws weights in this shape',
+            next_step="Add [model.ds4].",
         )
 
 
@@ -119,6 +140,8 @@ def _lengths(recipe: Recipe) -> Iterator[Conflict]:
 
 def _cache(recipe: Recipe) -> Iterator[Conflict]:
     engine = recipe.engine
+    if recipe.model.family == "ds4":  # its caches fill their pages each in its own way: the engine counts them
+        return
     pages = -(-engine.max_model_len // engine.block_size)
     if engine.num_gpu_blocks < pages:
         yield Conflict(

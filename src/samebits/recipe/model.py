@@ -43,13 +43,56 @@ class DenseShape(Closed):
     """Spread of a seeded head: large enough that logits are far from uniform (rule 12)."""
 
 
-class Model(Closed):
-    """Which weights. ``smollm2-135m`` is real; ``seeded`` is drawn from ``seed`` in the given ``shape``."""
+class Ds4Shape(Closed):
+    """The shape of a DeepSeek-V4 decoder, in the terms of its published ``config.json``."""
 
-    family: Literal["dense"]
+    vocab_size: Count
+    hidden_size: Count
+    num_attention_heads: Count
+    head_dim: Count
+    qk_rope_head_dim: Count
+    q_lora_rank: Count
+    o_groups: Count
+    o_lora_rank: Count
+    sliding_window: Count
+    compress_ratios: Annotated[list[Annotated[int, Field(ge=0, le=4096)]], Field(min_length=1)]
+    """One for each layer: 0 window only, 4 selected entries, more: all entries."""
+    index_n_heads: Count
+    index_head_dim: Count
+    index_topk: Count
+    n_routed_experts: Count
+    num_experts_per_tok: Count
+    moe_intermediate_size: Count
+    num_hash_layers: Annotated[int, Field(ge=0, le=4096)]
+    routed_scaling_factor: Positive = 1.5
+    swiglu_limit: Positive = 10.0
+    hc_mult: Annotated[int, Field(ge=2, le=64)] = 4
+    hc_sinkhorn_iters: Annotated[int, Field(ge=1, le=1000)] = 20
+    rope_theta: Positive = 10_000.0
+    compress_rope_theta: Positive = 160_000.0
+    max_position_embeddings: Count = 32_768
+    fp8_block: Annotated[int, Field(ge=0, le=4096)] = 0
+    """Side of a weight block and length of an activation block; 0: no FP8."""
+    fp8_scale: Literal["ue8m0", "float32"] = "ue8m0"
+    kv_cache_format: Literal["auto", "fp8_ds_mla"] = "auto"
+    kv_cache_block: Count = 64
+    initializer_range: Positive = 0.02
+    lm_head_std: Positive = 0.02
+    """Spread of a seeded head: large enough that logits are far from uniform (rule 12)."""
+    selection_bias: Annotated[float, Field(ge=0, le=1e6)] = 0.0
+    """Added to every expert's bias.  It changes no order, but fp32 sums round to its grid, so that routers tie."""
+
+
+class Model(Closed):
+    """Which weights. ``smollm2-135m`` is real; ``seeded`` is drawn from ``seed`` in the family's shape."""
+
+    family: Literal["dense", "ds4"]
     source: Literal["smollm2-135m", "seeded"]
     seed: Seed = 0
     shape: DenseShape | None = None
+    """Of ``family = "dense"``."""
+    ds4: Ds4Shape | None = None
+    """Of ``family = "ds4"``."""
     dtype: Literal["bfloat16", "float32"] = "bfloat16"
 
 

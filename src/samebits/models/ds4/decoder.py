@@ -33,18 +33,18 @@ class DeepSeekV4:
         self.layers = self.ds4.num_hidden_layers
         self.vocab_size = self.ds4.vocab_size
         self.max_positions = self.ds4.max_position_embeddings
-        self._parameters = parameters(self.ds4)
+        self.ds4_parameters = parameters(self.ds4)
 
     def parameter_shapes(self) -> dict[str, tuple[int, ...]]:
         """Name and shape of each parameter."""
-        return {name: parameter.shape for name, parameter in self._parameters.items()}
+        return {name: parameter.shape for name, parameter in self.ds4_parameters.items()}
 
     def deployed(self, dtype: torch.dtype) -> dict[str, Deployed]:
         """Each parameter in its form; an FP8 one as values and scales."""
         form = self.ds4.fp8
         dtypes = {"fp8": dtype, "model": dtype, "fp32": torch.float32, "int64": torch.int64}
         found = {}
-        for name, parameter in self._parameters.items():
+        for name, parameter in self.ds4_parameters.items():
             if parameter.form != "fp8" or form is None:
                 found[name] = Deployed(parameter.shape, dtypes[parameter.form], name)
                 continue
@@ -58,7 +58,7 @@ class DeepSeekV4:
         """Quantises what is deployed in FP8; the rest as it is."""
         made: dict[str, Tensor] = {}
         for name, weight in weights.items():
-            if self.ds4.fp8 is None or self._parameters[name].form != "fp8":
+            if self.ds4.fp8 is None or self.ds4_parameters[name].form != "fp8":
                 made[name] = weight
             else:
                 made[name], made[name + SCALE] = fp8.quantise_weight(weight, self.ds4.fp8)
@@ -68,7 +68,7 @@ class DeepSeekV4:
         """FP8 ones dequantised to bf16, the dtype in which they train; the rest as they are."""
         form = self.ds4.fp8
         found = {}
-        for name, parameter in self._parameters.items():
+        for name, parameter in self.ds4_parameters.items():
             if form is None or parameter.form != "fp8":
                 found[name] = tensors[name]
             else:
@@ -107,5 +107,5 @@ class DeepSeekV4:
     def frozen(self) -> dict[str, str]:
         """Indexers, hash tables and selection biases, each with the reason."""
         return {
-            name: parameter.frozen for name, parameter in self._parameters.items() if parameter.frozen is not None
+            name: parameter.frozen for name, parameter in self.ds4_parameters.items() if parameter.frozen is not None
         }
