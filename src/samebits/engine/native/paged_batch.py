@@ -48,7 +48,7 @@ class PagedBatch:
         self.sequences = torch.repeat_interleave(torch.arange(len(spans)), lengths)
         self._tables = [self._table(at, group) for at, group in enumerate(cache.groups)]
         self._new_slots = [self._slots_of_new_rows(at, group) for at, group in enumerate(cache.groups)]
-        # Held with what was asked: an index is recognised by being the same tensor, which must not be another's by then.
+        # Held with what was asked: an index is recognised by being the same tensor, so it must outlive this entry.
         self._selected: dict[tuple[int, int, int], tuple[Tensor, Tensor, Tensor]] = {}
 
     def store(self, layer: int, name: str, rows: Tensor, *, stride: int = 1) -> None:

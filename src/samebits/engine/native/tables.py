@@ -56,7 +56,7 @@ class Tables:
         """
         taken = self._pages.take(self.lacking(tokens), owner=self._owner)
         for table, count in zip(self.tables, self._missing(tokens), strict=True):
-            table += taken[:count]
+            table.extend(taken[:count])
             taken = taken[count:]
 
     def trim(self, computed: int) -> None:
