@@ -95,7 +95,7 @@ def test_one_folder_per_model(tmp_path):
                 "error": "input",
                 "field": "model.json: sead",
                 "found": "an unknown key",
-                "accepted": "dtype, family, seed, shape, source",
+                "accepted": "ds4, dtype, family, seed, shape, source",
                 "next_step": "Did you mean 'seed'?",
             },
         ),

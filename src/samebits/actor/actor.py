@@ -31,6 +31,7 @@ from samebits.bits import Bits
 from samebits.errors import InputError
 from samebits.models import open_folder
 from samebits.models.family import Decoder
+from samebits.models.folder import config_dtype
 from samebits.ops import opset
 from samebits.ops.opset import OpSet
 from samebits.recipe.model import Actor
@@ -94,11 +95,10 @@ class NativeActor:
 
     def constructed(self) -> Constructed:
         """The actor as built."""
-        deployed = self._masters.deployed
         return Constructed(
             settings=self._settings.model_dump() | {"max_model_len": self._policy.max_model_len},
             op_set=self._policy.ops.name,
-            dtype=str(next(iter(deployed.values())).dtype).removeprefix("torch."),
+            dtype=str(config_dtype(self._policy.decoder.config)).removeprefix("torch."),
             parameters=sum(weight.numel() for weight in self._masters.master.values()),
             threads=torch.get_num_threads(),
             libraries={"torch": str(torch.__version__), "safetensors": installed("safetensors")},

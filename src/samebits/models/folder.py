@@ -47,7 +47,7 @@ def open_folder(folder: Path, dtype: torch.dtype | None = None) -> tuple[Decoder
     decoder = open_decoder(config)
     path = folder / WEIGHTS
     weights = read_weights(path)
-    check_weights(decoder, weights, dtype or _config_dtype(config), source=WEIGHTS)
+    check_weights(decoder, weights, dtype or config_dtype(config), source=WEIGHTS)
     return decoder, weights
 
 
@@ -57,7 +57,7 @@ def save_folder(folder: Path, config: Mapping[str, Any], weights: Weights) -> No
     Raises:
         InputError: ``weights`` is not what ``config`` describes.
     """
-    check_weights(open_decoder(config), weights, _config_dtype(config), source="weights")
+    check_weights(open_decoder(config), weights, config_dtype(config), source="weights")
     folder.mkdir(parents=True, exist_ok=True)
     (folder / CONFIG).write_text(json.dumps(config, indent=2, sort_keys=True) + "\n")
     # The metadata is what transformers writes and, before 5.0, insisted on.
@@ -136,8 +136,12 @@ def check_weights(decoder: Decoder, weights: Weights, dtype: torch.dtype, *, sou
         raise _fault(source, cast, _name(weights[cast[0]].dtype), _name(tensors[cast[0]].dtype))
 
 
-def _config_dtype(config: Mapping[str, Any]) -> torch.dtype:
-    """Transformers 5 writes ``dtype``, older ones ``torch_dtype``."""
+def config_dtype(config: Mapping[str, Any]) -> torch.dtype:
+    """The dtype of a model's activations.  Transformers 5 writes ``dtype``, older ones ``torch_dtype``.
+
+    Raises:
+        InputError: neither, or one that no family computes in.
+    """
     name = config.get("dtype", config.get("torch_dtype"))
     if name not in DTYPES:
         raise InputError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,7 +14,7 @@ from samebits.engine.protocol import Refitted
 from samebits.errors import InputError
 from samebits.integrity import digests
 from samebits.models.family import Decoder
-from samebits.models.folder import check_weights, read_weights
+from samebits.models.folder import check_weights, config_dtype, read_weights
 
 
 class EngineWeights:
@@ -22,15 +23,16 @@ class EngineWeights:
     def __init__(self, decoder: Decoder, tensors: Mapping[str, Tensor]) -> None:
         self._decoder = decoder
         self.tensors = {name: tensor.clone(memory_format=torch.contiguous_format) for name, tensor in tensors.items()}
-        self.dtype = next(iter(self.tensors.values())).dtype
+        self.dtype = config_dtype(decoder.config)
+        """Of activations, and of every tensor whose form the family does not fix."""
         self.version = 0
         self.is_used = False
         """Whether a logprob was computed under this version: from then on the version means these weights."""
 
     @property
     def parameters(self) -> int:
-        """How many numbers."""
-        return sum(tensor.numel() for tensor in self.tensors.values())
+        """How many numbers the model has; a quantised one's scales are not counted."""
+        return sum(math.prod(shape) for shape in self._decoder.parameter_shapes().values())
 
     def require(self, version: int) -> None:
         """That ``version`` is the one loaded; from here on it counts as used.
