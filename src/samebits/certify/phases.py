@@ -113,19 +113,21 @@ class _Walk:
         last = self._certification.refits
         control_after = _spread(self._certification.control_rounds, last + 1)
         for version in range(last + 1):
-            self._round("aligned", version, is_last=version == last)
+            self._round("aligned", version, is_last=version == last, is_scored=version in {0, last})
             if version == 0:
                 self.once("aligned-probes", self._probe)
             if version in control_after:
                 # Always with a step: every phase of an aligned step has its pair to be compared with.
-                self._round("control", control_after.index(version), is_last=False)
+                self._round("control", control_after.index(version), is_last=False, is_scored=True)
 
     def _probe(self) -> Rows:
         recorded = recorded_round(self._run.parts, _phase("aligned", 0))
-        some = recorded.trajectories[: self._certification.probe_sequences]
+        count = self._certification.probe_sequences
+        shortest = sorted(range(len(recorded.trajectories)), key=lambda at: len(recorded.trajectories[at].token_ids))
+        some = {at: recorded.trajectories[at] for at in sorted(shortest[:count])}
         return {"probes": probes.exercise(self._arms["aligned"], some, 1, self._reporter.live)}
 
-    def _round(self, name: ArmName, version: int, *, is_last: bool) -> None:
+    def _round(self, name: ArmName, version: int, *, is_last: bool, is_scored: bool) -> None:
         phase = _phase(name, version)
         if self._run.is_done(phase):
             return
@@ -137,6 +139,7 @@ class _Walk:
             version=version,
             exchange=self._run.exchange,
             is_last=is_last,
+            is_scored=is_scored,
             progress=lambda news: self._reporter.live(f"{label}  {_news(news)}"),
         )
         self._evidence.part(phase, outcome.rows)

@@ -10,7 +10,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -23,6 +23,8 @@ from samebits.errors import WorkerError
 from samebits.workload import Prompt, RoundPlan
 
 Rows = dict[str, list[dict[str, Any]]]
+
+_COLUMNS: Final = ("rollout_bits", "recompute_bits", "train_bits", "prefill_bits")
 
 
 @dataclass(kw_only=True, slots=True)
@@ -44,9 +46,10 @@ def run_round(
     version: int,
     exchange: Path,
     is_last: bool,
+    is_scored: bool,
     progress: Progress | None = None,
 ) -> RoundOutcome:
-    """Generate, recompute, train, reveal, score and (unless ``is_last``) step and refit.
+    """Generate, recompute, train, reveal, score if ``is_scored``, and (unless ``is_last``) step and refit.
 
     ``exchange`` is the file through which the weights travel.
 
@@ -77,13 +80,11 @@ def run_round(
             "recompute": ledger.reveal("recompute", arm.actor.reveal(recomputed.sealed.commitment)),
             "train": ledger.reveal("train", arm.actor.reveal(trained.sealed.commitment)),
         }
-    with clock.phase("score", "engine"):
-        scored = arm.engine.score(
-            [engine.WholeSequence(token_ids=one.token_ids, prompt_length=one.prompt_length) for one in tokens],
-            version,
-        )
-    ledger.commit("prefill", scored.commitment)
-    patterns["prefill"] = ledger.reveal("prefill", arm.engine.reveal(scored.commitment))
+    if is_scored:
+        with clock.phase("score", "engine"):
+            scored = arm.engine.score([_whole(one) for one in tokens], version)
+        ledger.commit("prefill", scored.commitment)
+        patterns["prefill"] = ledger.reveal("prefill", arm.engine.reveal(scored.commitment))
 
     refits: list[dict[str, Any]] = []
     advantages = ["0"] * len(tokens)
@@ -210,6 +211,10 @@ def actor_tokens(prompts: Sequence[Prompt], trajectories: Sequence[engine.Trajec
         )
         for prompt, trajectory in zip(prompts, trajectories, strict=True)
     ]
+
+
+def _whole(one: actor.Tokens) -> engine.WholeSequence:
+    return engine.WholeSequence(token_ids=one.token_ids, prompt_length=one.prompt_length)
 
 
 def _token_rows(

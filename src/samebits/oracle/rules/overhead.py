@@ -13,6 +13,7 @@ from samebits.oracle.observe import decimal_text
 from samebits.recipe import Recipe
 
 PLACES = 4
+NO_PART_OF_A_STEP = frozenset({"score"})
 
 Phases = dict[str, int]
 """Nanoseconds by phase."""
@@ -22,10 +23,12 @@ def measure(measured: Measured, recipe: Recipe) -> Overhead:
     """Median aligned step time over median control step time, over the rounds that both arms ran.
 
     A round's step time is the sum of the phases that both arms timed in it: the last aligned round takes no step, and
-    what only one arm does is no overhead of the other.
+    what only one arm does is no overhead of the other.  Scoring by the engine's own prefill is no part of a step.
     """
     times: defaultdict[tuple[str, int], Phases] = defaultdict(dict)
     for row in measured.timings:
+        if row["phase"] in NO_PART_OF_A_STEP:
+            continue
         phases = times[row["arm"], row["round"]]
         phases[row["phase"]] = phases.get(row["phase"], 0) + row["nanoseconds"]
     rounds = sorted(
