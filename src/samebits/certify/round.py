@@ -223,10 +223,14 @@ def _token_rows(
     tokens: Sequence[actor.Tokens],
     patterns: Mapping[str, Sequence[Sequence[int]]],
 ) -> list[dict[str, Any]]:
+    """A row per token; a prompt token has no patterns, and a side that was not computed has none at all."""
     rows = []
     for index, one in enumerate(tokens):
         for position, token_id in enumerate(one.token_ids):
             place = position - one.prompt_length
+            row: dict[str, Any] = dict.fromkeys(_COLUMNS)
+            if place >= 0:
+                row |= {f"{side}_bits": rows_of[index][place] for side, rows_of in patterns.items()}
             rows.append(
                 {
                     "arm": arm,
@@ -235,11 +239,8 @@ def _token_rows(
                     "position": position,
                     "token_id": token_id,
                     "mask": place >= 0,
-                    **{
-                        f"{side}_bits": rows_of[index][place] if place >= 0 else None
-                        for side, rows_of in patterns.items()
-                    },
-                }
+                    **row,
+                },
             )
     return rows
 
