@@ -101,7 +101,7 @@ def test_ctrl_c_leaves_nothing_half_written(whole: tuple[Ended, Path], tmp_path:
 def test_a_parent_killed_at_once_takes_its_workers_along(whole: tuple[Ended, Path], tmp_path: Path, home: Path) -> None:
     process, run, below = begin(tmp_path, home, "aligned-load")
     process.kill()
-    process.wait(timeout=30)
+    process.communicate(timeout=30)
     assert all_gone(below)
     assert_no_certificate(run)
     assert_resumes(run, whole, home)
