@@ -15,7 +15,7 @@ from samebits.cli.output import EPILOG, print_json
 from samebits.errors import SamebitsError
 
 INTERRUPTED = 130
-"""Exit code after Ctrl-C, as shells have it (128 + SIGINT)."""
+"""Exit code after Ctrl-C, as shells have it (128 + SIGINT); Typer makes it of KeyboardInterrupt."""
 
 CLICK_ERROR: Final[Any] = typer.BadParameter.__mro__[2]
 """Click's base of all usage errors. Typer carries a click of its own and publishes only this descendant of it."""
@@ -52,13 +52,12 @@ def main() -> None:
     except CLICK_ERROR as error:
         error.show()
         code = 2
-    except (KeyboardInterrupt, typer.Abort):
-        Console(stderr=True).print("\nInterrupted. Workers are stopped; finished phases are kept.", style="yellow")
-        code = INTERRUPTED
     except BrokenPipeError:
         # The reader went away (``| head``); Python must not complain again while it shuts down.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 0
+    if code == INTERRUPTED:
+        Console(stderr=True).print("Interrupted. Workers are stopped; finished phases are kept.", style="yellow")
     sys.exit(code if isinstance(code, int) else 0)
 
 
