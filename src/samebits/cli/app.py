@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 
 from samebits import __version__
-from samebits.cli import certify, doctor, keys, show, smoke, verify
+from samebits.cli import certify, doctor, keys, lock, show, smoke, verify
 from samebits.cli.output import EPILOG, print_json
 from samebits.errors import SamebitsError
 
@@ -30,7 +30,7 @@ app = typer.Typer(
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for module in (certify, smoke, keys, verify, show, doctor):
+for module in (certify, smoke, keys, verify, show, doctor, lock):
     module.register(app)
 
 
