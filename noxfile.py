@@ -13,6 +13,7 @@ nox.options.reuse_existing_virtualenvs = True
 nox.options.default_venv_backend = "virtualenv"  # pip, not uv: a CPU-only torch wheel found by pip is respected
 
 TORCH = "torch==2.13.0"
+UV = "uv==0.13.9"
 DENSE_RECIPES = ("dense-smollm2", "dense-qwen3-small")
 
 
@@ -77,6 +78,14 @@ def bench(session: nox.Session) -> None:
     install(session, run=True)
     for script in session.posargs or ("oracle", "digest", "ops", "engine", "actor"):
         session.run("python", f"bench/{script}.py")
+
+
+@nox.session
+def lock(session: nox.Session) -> None:
+    """Make the hashed requirements anew; with --check, say what has drifted."""
+    session.install(UV)
+    install(session)
+    samebits(session, "lock", *session.posargs)
 
 
 @nox.session

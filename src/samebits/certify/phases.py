@@ -157,7 +157,8 @@ def _weights_sha256(refits: Sequence[Mapping[str, Any]]) -> str:
 
 def _spread(count: int, total: int) -> list[int]:
     """``count`` of ``total`` rounds, evenly, the first one among them."""
-    return [index * total // count for index in range(min(count, total))]
+    count = min(count, total)
+    return [index * total // count for index in range(count)]
 
 
 def _news(news: Mapping[str, Any]) -> str:
