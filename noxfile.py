@@ -58,7 +58,7 @@ def tests(session: nox.Session) -> None:
 
 @nox.session
 def lint(session: nox.Session) -> None:
-    """ruff and mypy --strict."""
+    """Lint with ruff, check types with mypy --strict."""
     install(session, run=True, test=True)
     session.run("ruff", "check")
     session.run("ruff", "format", "--check")
