@@ -53,7 +53,7 @@ def smoke(session: nox.Session) -> None:
 def tests(session: nox.Session) -> None:
     """Every test that this machine can run."""
     install(session, run=True, test=True)
-    session.run("python", "-m", "pytest", *session.posargs)
+    session.run("python", "-m", "pytest", "--numprocesses=2", "--dist=loadfile", *session.posargs)
 
 
 @nox.session

@@ -162,7 +162,11 @@ def _spread(count: int, total: int) -> list[int]:
 
 
 def _news(news: Mapping[str, Any]) -> str:
-    return "  ".join(f"{name} {value}" for name, value in news.items())
+    """A worker's progress note in words: ``step 14  tokens 79  tokens per second 16``."""
+    return "  ".join(
+        f"{name.replace('_', ' ')} {value:.0f}" if isinstance(value, float) else f"{name.replace('_', ' ')} {value}"
+        for name, value in news.items()
+    )
 
 
 def _summary(outcome: RoundOutcome) -> str:
