@@ -6,7 +6,7 @@ No certificate comes of it: greedy decoding is not on-policy sampling, and one r
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -19,6 +19,7 @@ from samebits.certify.arm import ActorClient, Arm, EngineClient, actor_parameter
 from samebits.certify.clock import Clock
 from samebits.certify.reporter import Reporter
 from samebits.certify.round import actor_tokens, engine_request, refit
+from samebits.engine.protocol import Generated, Request
 from samebits.pins import Row
 from samebits.recipe import Recipe
 from samebits.spool import reaping
@@ -70,8 +71,6 @@ def run(recipe: Recipe, row: Row, reporter: Reporter) -> Outcome:
     Raises:
         SamebitsError: as a certification does.
     """
-    answers: list[Answer] = []
-    modes: list[ModeOutcome] = []
     with tempfile.TemporaryDirectory(prefix="samebits-smoke-") as name, reaping():
         scratch = Path(name)
         reporter.live("preparing the weights")
@@ -81,12 +80,12 @@ def run(recipe: Recipe, row: Row, reporter: Reporter) -> Outcome:
             reporter.live("starting engine and actor")
             arm = _construct(clients, recipe, row, model)
             refit(arm, 0, scratch / "weights.safetensors", Clock("aligned", -1))
+            generated = {}
             for mode in MODES:
                 reporter.live(f"{mode}: {len(plan.prompts)} answers")
-                tokens, outcome = _answer(arm, plan, mode)
-                modes.append(outcome)
-                answers += _first_of_each_problem(plan, mode, tokens)
-    return Outcome(answers=answers, modes=modes)
+                generated[mode] = arm.engine.generate(_requests(plan, mode), 0)
+            reporter.live("recompute")
+            return _compare(arm, plan, generated)
 
 
 def _construct(clients: tuple[EngineClient, ActorClient], recipe: Recipe, row: Row, model: Path) -> Arm:
@@ -104,15 +103,24 @@ def _construct(clients: tuple[EngineClient, ActorClient], recipe: Recipe, row: R
     )
 
 
-def _answer(arm: Arm, plan: RoundPlan, mode: Mode) -> tuple[list[Tokens], ModeOutcome]:
+def _requests(plan: RoundPlan, mode: Mode) -> list[Request]:
     requests = [engine_request(prompt) for prompt in plan.prompts]
     if mode == "greedy":
-        requests = [replace(request, sampling={**request.sampling, "temperature": 0.0}) for request in requests]
-    generated = arm.engine.generate(requests, 0)
-    tokens = actor_tokens(plan.prompts, generated.trajectories)
-    recomputed = arm.actor.recompute(tokens, 0)
-    rollout = arm.engine.reveal(generated.sealed.commitment)
-    return tokens, _compare(mode, rollout, arm.actor.reveal(recomputed.sealed.commitment))
+        return [replace(request, sampling={**request.sampling, "temperature": 0.0}) for request in requests]
+    return requests
+
+
+def _compare(arm: Arm, plan: RoundPlan, generated: Mapping[Mode, Generated]) -> Outcome:
+    """One recompute over the answers of all modes: an actor computes each policy version once."""
+    tokens = {mode: actor_tokens(plan.prompts, one.trajectories) for mode, one in generated.items()}
+    recomputed = arm.actor.recompute([one for some in tokens.values() for one in some], 0)
+    rollout = {mode: arm.engine.reveal(one.sealed.commitment) for mode, one in generated.items()}
+    recompute = iter(arm.actor.reveal(recomputed.sealed.commitment))
+    outcome = Outcome(answers=[], modes=[])
+    for mode, some in tokens.items():
+        outcome.modes.append(_compared(mode, rollout[mode], [next(recompute) for _ in some]))
+        outcome.answers.extend(_first_of_each_problem(plan, mode, some))
+    return outcome
 
 
 def _first_of_each_problem(plan: RoundPlan, mode: Mode, tokens: Sequence[Tokens]) -> list[Answer]:
@@ -126,7 +134,7 @@ def _first_of_each_problem(plan: RoundPlan, mode: Mode, tokens: Sequence[Tokens]
     ]
 
 
-def _compare(mode: Mode, rollout: Sequence[Sequence[int]], recompute: Sequence[Sequence[int]]) -> ModeOutcome:
+def _compared(mode: Mode, rollout: Sequence[Sequence[int]], recompute: Sequence[Sequence[int]]) -> ModeOutcome:
     left, right = (np.array([p for row in side for p in row], dtype=np.uint32) for side in (rollout, recompute))
     mismatches = int(np.count_nonzero(left != right))
     verdict: Literal["equal", "different", "vacuous"] = (
