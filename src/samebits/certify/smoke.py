@@ -112,7 +112,13 @@ def _requests(plan: RoundPlan, mode: Mode) -> list[Request]:
 
 def _compare(arm: Arm, plan: RoundPlan, generated: Mapping[Mode, Generated]) -> Outcome:
     """One recompute over the answers of all modes: an actor computes each policy version once."""
-    tokens = {mode: actor_tokens(plan.prompts, one.trajectories) for mode, one in generated.items()}
+    tokens = {
+        mode: [
+            replace(tokens, request_id=f"{mode}-{tokens.request_id}")
+            for tokens in actor_tokens(plan.prompts, one.trajectories)
+        ]
+        for mode, one in generated.items()
+    }
     recomputed = arm.actor.recompute([one for some in tokens.values() for one in some], 0)
     rollout = {mode: arm.engine.reveal(one.sealed.commitment) for mode, one in generated.items()}
     recompute = iter(arm.actor.reveal(recomputed.sealed.commitment))
