@@ -28,16 +28,22 @@ def packed(decoder: DeepSeekV4, weights, sequences: Sequence[Sequence[int]], *, 
 
 
 def paged(
-    decoder: DeepSeekV4, weights, sequences: Sequence[Sequence[int]], steps: Sequence[dict[int, int]], *, record=None,
-    preempt: dict[int, int] | None = None, pages: int = PAGES,
+    decoder: DeepSeekV4,
+    weights,
+    sequences: Sequence[Sequence[int]],
+    steps: Sequence[dict[int, int]],
+    *,
+    ops="native",
+    record=None,
+    preempt: dict[int, int] | None = None,
 ) -> list[Tensor]:
     """The same over pages: each step computes so many further tokens of so many sequences.
 
     ``preempt`` throws a sequence out after the step of that number; later steps then begin with its first token.
     """
     dtype = weights["model.embed_tokens.weight"].dtype
-    cache = PagedCache(decoder, pages=pages, page_size=16, dtype=dtype)
-    allocator = PageAllocator(count=pages, size=16)
+    cache = PagedCache(decoder, pages=PAGES, page_size=16, dtype=dtype)
+    allocator = PageAllocator(count=PAGES, size=16)
     tables = [Tables(cache.groups, allocator, owner=index) for index in range(len(sequences))]
     computed = [0] * len(sequences)
     parts: list[list[Tensor]] = [[] for _ in sequences]
@@ -52,7 +58,7 @@ def paged(
         if record is not None:
             batch.observer = record.of(list(step), batch.starts, batch.offsets)
         with torch.no_grad():
-            hidden = decoder.hidden_states(opset("native"), weights, batch)
+            hidden = decoder.hidden_states(opset(ops), weights, batch)
         for (index, count), part in zip(step.items(), hidden.split(list(step.values())), strict=True):
             parts[index].append(part)
             computed[index] += count
@@ -62,7 +68,7 @@ def paged(
             tables[victim].give_back()
             computed[victim], parts[victim] = 0, []
     assert computed == [len(one) for one in sequences]
-    return [torch.cat(part) for part in parts]
+    return [torch.cat(part) if part else torch.empty(0) for part in parts]
 
 
 def same_bits(left: Tensor, right: Tensor) -> bool:

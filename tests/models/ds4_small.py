@@ -87,7 +87,9 @@ def transformers_model(decoder: DeepSeekV4, weights: dict[str, Tensor]) -> Any:
         layer_types=[kinds.get(ratio, "heavily_compressed_attention") for ratio in ds4.compress_ratios],
         compress_rates={"compressed_sparse_attention": 4, "heavily_compressed_attention": heavy},
         num_hash_layers=ds4.num_hash_layers,
-        rope_parameters=None if ds4.rope_scaling is None else {
+        rope_parameters=None
+        if ds4.rope_scaling is None
+        else {
             "rope_type": "yarn",
             "factor": ds4.rope_scaling.factor,
             "original_max_position_embeddings": ds4.rope_scaling.original_max_position_embeddings,

@@ -55,7 +55,9 @@ def gate(settings):
     return {name: [] if value is None else [value] for name, value in settings.items()}
 
 
-@pytest.mark.parametrize("changed", [{}, {"fp8_scale": "float32", "kv_cache_format": "auto"}, {"fp8_block": 0}], ids=str)
+@pytest.mark.parametrize(
+    "changed", [{}, {"fp8_scale": "float32", "kv_cache_format": "auto"}, {"fp8_block": 0}], ids=str
+)
 def test_rollout_score_recompute_and_training_forward_agree_over_refits(changed, tmp_path):
     folder = tmp_path / "model"
     save_folder(folder, seeded_config(model(**changed)), seeded_weights(model(**changed)))
@@ -105,8 +107,9 @@ def test_rollout_score_recompute_and_training_forward_agree_over_refits(changed,
         sent = actor.export(path, version + 1)
         refitted = engine.refit(path, version + 1)
         assert refitted.arrived == refitted.loaded == sent.deployed
-        assert set(sent.frozen) == {name for name in sent.deployed if "indexer" in name or "tid2eid" in name or
-                                    "e_score" in name}
+        assert set(sent.frozen) == {
+            name for name in sent.deployed if "indexer" in name or "tid2eid" in name or "e_score" in name
+        }
         moved = {name for name in sent.master if previous and sent.master[name] != previous[name]}
         assert not previous or moved == sent.master.keys() - sent.frozen.keys()
         previous = dict(sent.master)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import collections
+from typing import NamedTuple
 
 import pytest
 import torch
@@ -15,7 +15,10 @@ from samebits.ops import opset
 TOLERANCE = 1e-4
 """Logits have a standard deviation of 2.4; fp32 sums in another order leave 1e-5."""
 
-Found = collections.namedtuple("Found", ["values", "indices"])
+
+class Found(NamedTuple):
+    values: torch.Tensor
+    indices: torch.Tensor
 
 
 def stable_topk(self, k, dim=-1, **_):

@@ -6,7 +6,6 @@ scores plus bias, of equal ones the lower expert.  The bias chooses and does not
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor
 
 from samebits.models.ds4.step import Rows, Step
