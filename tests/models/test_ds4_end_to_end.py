@@ -77,7 +77,7 @@ def test_rollout_score_recompute_and_training_forward_agree_over_refits(changed,
         for index, length in enumerate((3, 4, 50, 5, 6, 40))
     ]
     previous: dict[str, str] = {}
-    for version in range(3):
+    for version in range(2):
         generated = engine.generate(requests, version)
         assert generated.counters.preemptions > 0
         assert generated.counters.chunked_prefills > 0

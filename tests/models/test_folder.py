@@ -168,8 +168,10 @@ def test_refuses_missing_weights(folder):
     [
         (
             {"model_type": "mamba2"},
-            "config.json: model_type: found mamba2; accepted: deepseek_v4, llama, qwen3. "
-            "Choose a model of a supported family.",
+            (
+                "config.json: model_type: found mamba2; accepted: deepseek_v4, llama, qwen3. "
+                "Choose a model of a supported family."
+            ),
         ),
         (
             {"dtype": "float16"},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -26,12 +27,13 @@ class Sinkhorn(Function):
         ctx.iterations, ctx.epsilon = iterations, epsilon
         # Matrices side by side, so that each step is a few operations on whole planes of tokens.
         planes = (torch.softmax(logits, dim=-1) + epsilon).permute(1, 2, 0).contiguous()
-        total = torch.empty_like(planes[:1])
+        # Views are made once: hundreds of small steps cost mostly what each call costs.
+        sums = torch.empty_like(planes[0])
+        columns, rows = planes.unbind(0), planes.unbind(1)
         for step in range(iterations):
             if step:
-                rows = total.view(planes.shape[1], 1, -1)
-                _divide(planes, 1, rows, epsilon)
-            _divide(planes, 0, total, epsilon)
+                planes.div_(_sum(rows, sums).add_(epsilon)[:, None])
+            planes.div_(_sum(columns, sums).add_(epsilon)[None])
         return planes.permute(2, 0, 1).contiguous()
 
     @staticmethod
@@ -44,9 +46,9 @@ class Sinkhorn(Function):
         return to_logits, None, None
 
 
-def _divide(planes: Tensor, dimension: int, total: Tensor, epsilon: float) -> None:
-    """``planes`` [n, n, T] over their sums along ``dimension``, which are made in ``total``, ascending."""
-    torch.add(planes.select(dimension, 0), planes.select(dimension, 1), out=total.squeeze(dimension))
-    for at in range(2, planes.shape[dimension]):
-        total.squeeze(dimension).add_(planes.select(dimension, at))
-    planes.div_(total.add_(epsilon))
+def _sum(terms: Sequence[Tensor], out: Tensor) -> Tensor:
+    """Ascending, in ``out``."""
+    torch.add(terms[0], terms[1], out=out)
+    for term in terms[2:]:
+        out.add_(term)
+    return out
