@@ -47,7 +47,9 @@ def test_every_room_has_a_level() -> None:
     assert {room for _, room, _ in modules()} == set(LEVEL_OF)
 
 
-@pytest.mark.parametrize(("file", "room", "tree"), list(modules()), ids=lambda value: value if isinstance(value, str) else "")
+@pytest.mark.parametrize(
+    ("file", "room", "tree"), list(modules()), ids=lambda value: value if isinstance(value, str) else ""
+)
 def test_arrows_point_down(file: str, room: str, tree: ast.Module) -> None:
     for name in imported(tree):
         parts = name.split(".")

@@ -35,7 +35,8 @@ def to_float32(bits: Bits) -> npt.NDArray[np.float32]:
 
 def is_finite(bits: Bits) -> npt.NDArray[np.bool_]:
     """Where ``bits`` is neither infinite nor NaN: the exponent is not all ones (IEEE 754-2019, 3.4)."""
-    return (bits & _EXPONENT) != _EXPONENT
+    finite: npt.NDArray[np.bool_] = (bits & _EXPONENT) != _EXPONENT
+    return finite
 
 
 def to_hex(pattern: int) -> str:
