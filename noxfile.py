@@ -8,12 +8,13 @@ from __future__ import annotations
 import nox
 
 nox.needs_version = ">=2024.10"
-nox.options.sessions = ["certify-dense"]
+nox.options.sessions = ["certify-ds4"]
 nox.options.reuse_existing_virtualenvs = True
 nox.options.default_venv_backend = "virtualenv"  # pip, not uv: a CPU-only torch wheel found by pip is respected
 
 TORCH = "torch==2.13.0"
 UV = "uv==0.13.9"
+DS4_RECIPES = ("ds4-small", "ds4-small-fp8kv")
 DENSE_RECIPES = ("dense-smollm2", "dense-qwen3-small")
 
 
@@ -33,6 +34,13 @@ def install(session: nox.Session, *, run: bool = False, test: bool = False) -> N
 def samebits(session: nox.Session, *arguments: str) -> None:
     """``python -m samebits …``; the exit code is the command's own (0 passed, 1 not passed, 2 refused, 3 machine)."""
     session.run("python", "-m", "samebits", *arguments)
+
+
+@nox.session(name="certify-ds4")
+def certify_ds4(session: nox.Session) -> None:
+    """Certify the DeepSeek-V4-class FP8 mixture of experts on this machine's row, with bf16 and with FP8 keys."""
+    install(session, run=True)
+    samebits(session, "certify", *DS4_RECIPES, *session.posargs)
 
 
 @nox.session(name="certify-dense")
@@ -90,7 +98,7 @@ def lock(session: nox.Session) -> None:
 
 @nox.session
 def full(session: nox.Session) -> None:
-    """Everything CI leaves out for time: the tests marked slow, then both certifications from scratch."""
+    """Everything CI leaves out for time: the tests marked slow, then all certifications from scratch."""
     install(session, run=True, test=True)
     session.run("python", "-m", "pytest", "-m", "slow or not slow")
-    samebits(session, "certify", *DENSE_RECIPES)
+    samebits(session, "certify", *DS4_RECIPES, *DENSE_RECIPES)

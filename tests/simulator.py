@@ -93,6 +93,33 @@ set = { temperature = 0.999 }
 why = "another distribution than the one compared"
 """
 
+DS4 = b"""\
+[model]
+family = "ds4"
+source = "seeded"
+
+[model.ds4]
+vocab_size = 512
+hidden_size = 64
+num_attention_heads = 4
+head_dim = 32
+qk_rope_head_dim = 16
+q_lora_rank = 32
+o_groups = 2
+o_lora_rank = 32
+sliding_window = 8
+compress_ratios = [0, 4, 16]
+index_n_heads = 2
+index_head_dim = 16
+index_topk = 4
+n_routed_experts = 8
+num_experts_per_tok = 3
+moe_intermediate_size = 32
+num_hash_layers = 1
+fp8_block = 32
+"""
+"""The model of :meth:`Simulator.with_experts`, in place of the dense one; it has three layers too."""
+
 KEY = PrivateKey(ec.generate_private_key(ec.SECP256R1()))
 """Made anew in every test process; nobody needs to keep it."""
 
@@ -127,6 +154,42 @@ class Simulator:
         self.row_toml = ROW
         self.tables = {name: [dict(row) for row in rows] for name, rows in _made_once().items()}
         self.seal()
+
+    @classmethod
+    def with_experts(cls) -> Simulator:
+        """The same world with a DeepSeek-V4 decoder: decisions, events, scales, windows."""
+        world = cls()
+        before, rest = world.recipe_toml.split(b"[model]")
+        world.recipe_toml = before + DS4 + b"\n[workload]" + rest.split(b"[workload]")[1]
+        world.replace("num_gpu_blocks = 22", 'num_gpu_blocks = 22\nquantization = "fp8"')
+        for row in world.rows("counters"):
+            if row["counter"] in {"chunked_prefills", "preemptions"}:
+                inside = {"chunked_prefills": "chunks", "preemptions": "preemptions"}[row["counter"]]
+                world.tables["counters"].append(row | {"counter": f"{inside}_inside_window", "value": 1})
+        for row in world.rows("refits", tensor="layer.0"):
+            moved = _sha("scales", row["version"] // 5)
+            world.tables["refits"].append(
+                row | {"tensor": "layer.0_scale_inv", "sent": moved, "arrived": moved, "loaded": moved}
+            )
+        for (arm, round_), rows in _tokens_computed(world.tables["trajectories"]).items():
+            for side in SIDES[:3]:
+                world._decide(arm, round_, side, rows)
+        return world
+
+    def _decide(self, arm: str, round_: int, side: str, rows: int) -> None:
+        where = {"arm": arm, "round": round_, "side": side}
+        for layer in range(3):
+            for what in ("routes", "route_weights", "scales.attention", "scales.experts_down", "selection"):
+                if what != "selection" or layer == 1:
+                    digest = _sha("decision", arm, round_, layer, what)
+                    self.tables["decisions"].append(
+                        where | {"layer": layer, "what": what, "rows": rows, "digest": digest}
+                    )
+            counts = {"slots": 3 * rows, "router_tie": layer, "past_top_k": 5, "indexer_tie": 2}
+            for what, value in counts.items():
+                self.tables["events"].append(where | {"layer": layer, "what": what, "kind": "count", "value": value})
+            level = {"layer": layer, "what": "tokens_per_expert", "kind": "level", "value": 20 + len(side)}
+            self.tables["events"].append(where | level)
 
     # What a test changes things through
 
@@ -382,6 +445,14 @@ class _Maker:
             {"token_id": token, "probability": probability, "draws": count}
             for token, (probability, count) in enumerate(zip(probabilities, draws, strict=True))
         ]
+
+
+def _tokens_computed(trajectories: list[Row]) -> dict[tuple[str, int], int]:
+    """By arm and round: all tokens but the last of each trajectory."""
+    found: defaultdict[tuple[str, int], int] = defaultdict(int)
+    for row in trajectories:
+        found[row["arm"], row["round"]] += row["prompt_tokens"] + row["response_tokens"] - 1
+    return found
 
 
 def _sha(*parts: object) -> str:

@@ -14,7 +14,7 @@ PACKAGE = Path(__file__).parents[1] / "src" / "samebits"
 
 LEVELS = {
     0: {"errors"},
-    1: {"bits", "hashing", "schema", "environment"},
+    1: {"bits", "hashing", "observed", "schema", "environment"},
     2: {"ops", "pins", "recipe", "spool"},
     3: {"models", "integrity", "oracle", "gate", "certificate", "workload"},
     4: {"verify", "engine", "actor"},

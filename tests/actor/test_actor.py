@@ -197,11 +197,11 @@ def test_a_training_forward_that_broke_off_leaves_no_gradient(model, trajectorie
     logprobs = sides.Policy.logprobs
     packs = []
 
-    def second_pack_fails(self, members):
+    def second_pack_fails(self, members, *watch):
         packs.append(members)
         if len(packs) == 2:
             raise ZeroDivisionError
-        return logprobs(self, members)
+        return logprobs(self, members, *watch)
 
     broken.recompute(trajectories, 0)
     with monkeypatch.context() as patch:
@@ -276,7 +276,7 @@ def test_a_probe_runs_both_sides_and_the_unprobed_ones_once(actor, trajectories,
 
     def counted(self, members):
         forwards.append((torch.is_grad_enabled(), len(members)))
-        return logprobs(self, members)
+        return logprobs(self, members, *watch)
 
     monkeypatch.setattr(sides.Policy, "logprobs", counted)
     both = [(False, 2), (False, 1), (True, 3)]

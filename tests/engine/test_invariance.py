@@ -44,6 +44,8 @@ def test_the_crowds_really_were_crowds(engine):
         chunked_prefills=6,
         preemptions=3,
         cancelled=0,
+        chunks_inside_window=0,
+        preemptions_inside_window=0,
         distinct_batch_sizes=7,
         max_running=4,
         pages_in_use_max=10,

@@ -51,6 +51,8 @@ def test_prefill_then_decode():
         chunked_prefills=0,
         preemptions=0,
         cancelled=0,
+        chunks_inside_window=0,
+        preemptions_inside_window=0,
         distinct_batch_sizes=2,
         max_running=1,
         pages_in_use_max=2,

@@ -26,18 +26,18 @@ def each_exclusion(kind):
     ]
 
 
-def engine_gate(row):
-    return accepted_from_json(row.gate.model_dump(mode="json")["engine"], where="gate.engine")
+def engine_gate(row, one):
+    return accepted_from_json(row.gate.engine_rules(one.model.family), where="gate.engine")
 
 
 @pytest.mark.parametrize(("one", "row"), PAIRS, ids=lambda value: value.id)
 def test_recipes_pass_the_gate_of_their_rows(one, row):
-    assert conflicts(one.engine.model_dump(), engine_gate(row), where="engine") == []
+    assert conflicts(one.engine.model_dump(), engine_gate(row, one), where="engine") == []
 
 
 @pytest.mark.parametrize(("one", "row", "exclusion"), each_exclusion("engine"))
 def test_every_excluded_engine_setting_is_refused_for_itself(one, row, exclusion):
-    found = conflicts({**one.engine.model_dump(), **exclusion.set}, engine_gate(row), where="engine")
+    found = conflicts({**one.engine.model_dump(), **exclusion.set}, engine_gate(row, one), where="engine")
     assert [error.field for error in found] == [f"engine.{name}" for name in exclusion.set]
 
 
@@ -52,3 +52,13 @@ def test_no_row_certifies_a_request_that_the_gate_refuses(row):
     for name, allowed in row.gate.request.items():
         values = getattr(allowed, "accepted", None) or (None,)
         assert [value for value in values if not RULES[name].accepts(value)] == [], name
+
+
+@pytest.mark.parametrize(("name", "value"), [("quantization", "fp8"), ("kv_cache_dtype", "fp8_ds_mla")])
+def test_fp8_is_certified_only_where_the_family_computes_in_it(name, value):
+    row = next(row for row in ROWS if row.id == "cpu")
+    found = {
+        family: accepted_from_json(row.gate.engine_rules(family), where="gate.engine")[name].accepts(value)
+        for family in ("dense", "ds4")
+    }
+    assert found == {"dense": False, "ds4": True}

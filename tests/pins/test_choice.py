@@ -53,3 +53,29 @@ def test_a_recipe_that_names_an_unknown_row(machine):
     with pytest.raises(InputError) as caught:
         pins.choose(None, ["gpu"], machine)
     assert caught.value.field == "row"
+
+
+def test_a_row_that_lives_in_an_image(machine):
+    with pytest.raises(MachineError) as caught:
+        pins.choose("h100-ds4-preview", ["cpu"], machine)
+    assert str(caught.value) == (
+        "row h100-ds4-preview: found x86_64, no NVIDIA GPU, outside its image; accepted: x86_64, 64 × NVIDIA H100, "
+        "inside verl's DeepSeek-V4 true-on-policy preview image. Build the image from verl, "
+        "docker/Dockerfile.dsv4_true_on_policy_preview; this row is never run, its file holds the pins. Without such a "
+        "machine leave --row out: the row cpu certifies the same rules at a small size."
+    )
+    assert caught.value.exit_code == 3
+
+
+def test_rows_elsewhere():
+    assert pins.elsewhere("dense") == []
+    assert pins.elsewhere("ds4") == [
+        (
+            "gb200-ds4-preview",
+            "never run; needs aarch64, 32 × NVIDIA GB200, and verl's DeepSeek-V4 true-on-policy preview image",
+        ),
+        (
+            "h100-ds4-preview",
+            "never run; needs x86_64, 64 × NVIDIA H100, and verl's DeepSeek-V4 true-on-policy preview image",
+        ),
+    ]

@@ -9,6 +9,7 @@ import pytest
 
 from samebits import pins, recipe
 from samebits.errors import InputError, RowError
+from samebits.gate.settings import accepted_from_json
 from samebits.pins import hashed
 
 LOCK = Path(__file__).resolve().parents[2] / "lock"
@@ -42,13 +43,16 @@ def test_the_row_loads_with_its_bytes():
 
 
 def test_every_committed_row_is_known():
-    assert pins.known() == ["cpu"]
+    assert pins.known() == ["cpu", "gb200-ds4-preview", "h100-ds4-preview"]
 
 
 def test_unknown_row():
     with pytest.raises(InputError) as caught:
         pins.load("cpuu")
-    assert str(caught.value) == "row: found 'cpuu'; accepted: cpu. Did you mean 'cpu'?"
+    assert (
+        str(caught.value)
+        == "row: found 'cpuu'; accepted: cpu, gb200-ds4-preview, h100-ds4-preview. Did you mean 'cpu'?"
+    )
 
 
 @pytest.mark.parametrize(
@@ -100,23 +104,30 @@ def test_gate_and_models_name_the_same_fields(row):
     assert set(row.gate.request) == set(recipe.CONFORMING)
 
 
-@pytest.mark.parametrize("name", ["dense-smollm2", "dense-qwen3-small"])
+@pytest.mark.parametrize("name", ["dense-smollm2", "dense-qwen3-small", "ds4-small", "ds4-small-fp8kv"])
 def test_gate_accepts_the_recipes_and_refuses_each_exclusion(row, name):
     loaded, _ = recipe.load(name)
     own = {"engine": loaded.engine.model_dump(), "actor": loaded.actor.model_dump(), "request": recipe.CONFORMING}
+    rules = {"engine": row.gate.engine_rules(loaded.model.family), "actor": row.gate.actor_rules()}
+    tables = {kind: accepted_from_json(said, where=kind) for kind, said in rules.items()}
+    tables["request"] = row.gate.request
     for kind, settings in own.items():
-        table = getattr(row.gate, kind)
+        table = tables[kind]
         assert [field for field, value in settings.items() if not table[field].accepts(value)] == []
     accepted = [
         exclusion.set
         for exclusion in loaded.exclusions
-        if all(getattr(row.gate, exclusion.kind)[field].accepts(value) for field, value in exclusion.set.items())
+        if all(tables[exclusion.kind][field].accepts(value) for field, value in exclusion.set.items())
     ]
     assert accepted == []
 
 
 def test_gate_tables_as_messages(row, data):
-    assert row.gate.engine_rules() == data["gate"]["engine"]
+    assert row.gate.engine_rules("dense") == data["gate"]["engine"]
+    assert row.gate.engine_rules("ds4") == data["gate"]["engine"] | {
+        "quantization": ["fp8"],
+        "kv_cache_dtype": ["auto", "fp8_ds_mla"],
+    }
     assert row.gate.actor_rules() == data["gate"]["actor"]
 
 

@@ -20,14 +20,15 @@ def test_committed_recipes_load_with_the_bytes_they_were_read_from(name):
 
 
 def test_every_committed_recipe_is_known():
-    assert recipe.known() == ["dense-qwen3-small", "dense-smollm2"]
+    assert recipe.known() == ["dense-qwen3-small", "dense-smollm2", "ds4-small", "ds4-small-fp8kv"]
 
 
 def test_unknown_id():
     with pytest.raises(InputError) as caught:
         recipe.load("dense-smolm2")
     assert str(caught.value) == (
-        "recipe: found 'dense-smolm2'; accepted: dense-qwen3-small, dense-smollm2. Did you mean 'dense-smollm2'?"
+        "recipe: found 'dense-smolm2'; accepted: dense-qwen3-small, dense-smollm2, ds4-small, ds4-small-fp8kv. "
+        "Did you mean 'dense-smollm2'?"
     )
 
 

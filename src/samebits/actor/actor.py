@@ -33,6 +33,7 @@ from samebits.models import open_folder
 from samebits.models.family import Decoder
 from samebits.models.folder import config_dtype
 from samebits.ops import opset
+from samebits.ops.observer import Record
 from samebits.ops.opset import OpSet
 from samebits.recipe.model import Actor
 
@@ -221,11 +222,13 @@ class NativeActor:
     def _recompute(self, trajectories: Sequence[Tokens], progress: Progress) -> tuple[Computed, list[Bits]]:
         began = time.perf_counter()
         packing = recompute_packing(len(trajectories), self._settings.recompute_pack)
-        patterns = sides.recompute(self._policy, trajectories, packing, progress)
+        record = Record()
+        patterns = sides.recompute(self._policy, trajectories, packing, progress, record)
         self._recomputed = (list(trajectories), patterns)
         self._calls.stage = Stage.RECOMPUTED
+        observed = sides.observed(record, trajectories)
         sealed = seal(patterns, time.perf_counter() - began)
-        return Computed(sealed=sealed, packs=pack_of_each(packing)), patterns
+        return Computed(sealed=sealed, packs=pack_of_each(packing), observed=observed), patterns
 
     def _train_forward(
         self, trajectories: Sequence[Tokens], rewards: Sequence[float], progress: Progress
@@ -243,11 +246,13 @@ class NativeActor:
         packing = train_packing(len(trajectories), self._settings.train_pack)
         update = PolicyUpdate(old, advantages, self._settings.clip_epsilon)
         self._masters.forget_gradients()
-        patterns = sides.train_forward(self._policy, trajectories, packing, update, progress)
+        record = Record()
+        patterns = sides.train_forward(self._policy, trajectories, packing, update, progress, record)
         self._update = update
         self._calls.stage = Stage.TRAINED
+        observed = sides.observed(record, trajectories)
         sealed = seal(patterns, time.perf_counter() - began)
-        return Computed(sealed=sealed, packs=pack_of_each(packing)), patterns
+        return Computed(sealed=sealed, packs=pack_of_each(packing), observed=observed), patterns
 
     def _step(self) -> Stepped:
         began = time.perf_counter()

@@ -18,6 +18,8 @@ from samebits.actor.packing import Packing, in_request_order
 from samebits.actor.protocol import Tokens
 from samebits.bits import Bits
 from samebits.models.family import Decoder, Weights
+from samebits.observed import Observed
+from samebits.ops.observer import Record
 from samebits.ops.opset import OpSet
 
 Objective = Callable[[list[int], Tensor], None]
@@ -40,9 +42,16 @@ class Policy:
     weights: Weights
     max_model_len: int
 
-    def logprobs(self, trajectories: Sequence[Tokens]) -> Tensor:
-        """Raw logprobs of all response tokens of one packed forward, fp32 [R], in the order of rows."""
+    def logprobs(
+        self, trajectories: Sequence[Tokens], record: Record | None = None, keys: Sequence[int] = ()
+    ) -> Tensor:
+        """Raw logprobs of all response tokens of one packed forward, fp32 [R], in the order of rows.
+
+        ``record`` takes what is decided on the way, under one of ``keys`` for each trajectory.
+        """
         batch = PackedBatch([trajectory.token_ids for trajectory in trajectories], self.max_model_len)
+        if record is not None:
+            batch.observer = record.of(keys, batch.starts, batch.offsets)
         hidden = self.decoder.hidden_states(self.ops, self.weights, batch)
         # The row before each response token predicts it; the head is by far the widest layer, so no other row enters.
         rows = torch.cat(
@@ -56,14 +65,18 @@ class Policy:
 
 
 def recompute(
-    policy: Policy, trajectories: Sequence[Tokens], packing: Packing, progress: Progress = silent
+    policy: Policy,
+    trajectories: Sequence[Tokens],
+    packing: Packing,
+    progress: Progress = silent,
+    record: Record | None = None,
 ) -> list[Bits]:
     """Forward only: patterns of each trajectory's response tokens, in request order."""
     packed: list[list[Bits]] = []
     with torch.no_grad():
         for pack in packing:
             members = [trajectories[index] for index in pack]
-            packed.append(_split(policy.logprobs(members), members))
+            packed.append(_split(policy.logprobs(members, record, pack), members))
             progress(len(packed), len(packing))
     return in_request_order(packing, packed)
 
@@ -74,19 +87,25 @@ def train_forward(
     packing: Packing,
     objective: Objective,
     progress: Progress = silent,
+    record: Record | None = None,
 ) -> list[Bits]:
     """The loss' own forward, pack by pack: the patterns are those of the very tensors that ``objective`` gets."""
     packed: list[list[Bits]] = []
     with torch.enable_grad():
         for pack in packing:
             members = [trajectories[index] for index in pack]
-            logprobs = policy.logprobs(members)
+            logprobs = policy.logprobs(members, record, pack)
             packed.append(_split(logprobs, members))
             objective(pack, logprobs)
             # Frees this pack's graph before the next one is built.
             del logprobs
             progress(len(packed), len(packing))
     return in_request_order(packing, packed)
+
+
+def observed(record: Record, trajectories: Sequence[Tokens]) -> Observed:
+    """What was decided and met; without the last token of each trajectory, which an engine never computes."""
+    return record.observed({index: len(trajectory.token_ids) - 1 for index, trajectory in enumerate(trajectories)})
 
 
 def _split(logprobs: Tensor, trajectories: Sequence[Tokens]) -> list[Bits]:

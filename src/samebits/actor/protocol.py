@@ -37,8 +37,10 @@ where ``recompute`` is, and also right after a step, since versions in between n
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
+
+from samebits.observed import Observed
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -84,6 +86,7 @@ class Computed:
     sealed: Sealed
     packs: list[int]
     """Per trajectory in request order, counted from 0; goes into the evidence as ``recompute_pack``/``train_pack``."""
+    observed: Observed = field(default_factory=Observed)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -170,7 +170,7 @@ def engine_parameters(name: ArmName, recipe: Recipe, row: Row, model: Path) -> d
         "model_folder": str(model),
         "op_set": getattr(row.switch, name),
         "settings": recipe.engine.model_dump(),
-        "gate": row.gate.model_dump(mode="json")["engine"],
+        "gate": row.gate.engine_rules(recipe.model.family),
     }
 
 
@@ -181,7 +181,7 @@ def actor_parameters(name: ArmName, recipe: Recipe, row: Row, model: Path) -> di
         "op_set": getattr(row.switch, name),
         "settings": recipe.actor.model_dump(),
         "max_model_len": recipe.engine.max_model_len,
-        "gate": row.gate.model_dump(mode="json")["actor"],
+        "gate": row.gate.actor_rules(),
     }
 
 

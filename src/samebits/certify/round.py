@@ -20,6 +20,7 @@ from samebits.certify.arm import Arm, Progress
 from samebits.certify.clock import Clock
 from samebits.engine import protocol as engine
 from samebits.errors import WorkerError
+from samebits.observed import Observed
 from samebits.workload import Prompt, RoundPlan
 
 Rows = dict[str, list[dict[str, Any]]]
@@ -110,6 +111,11 @@ def run_round(
             "commitments": ledger.rows,
             "refits": refits,
             "counters": _counter_rows(arm.name, version, generated.counters),
+            **_observed_rows(
+                arm.name,
+                version,
+                {"rollout": generated.observed, "recompute": recomputed.observed, "train": trained.observed},
+            ),
         }
         mismatches = _count_mismatches(patterns)
     rows["timings"] = clock.rows
@@ -280,6 +286,17 @@ def _trajectory_rows(
 
 def _counter_rows(arm: str, version: int, counters: engine.Counters) -> list[dict[str, Any]]:
     return [{"arm": arm, "round": version, "counter": name, "value": value} for name, value in asdict(counters).items()]
+
+
+def _observed_rows(arm: str, version: int, sides: Mapping[str, Observed]) -> Rows:
+    """Rows of the ``decisions`` and ``events`` tables."""
+    decisions, events = [], []
+    for side, observed in sides.items():
+        where = {"arm": arm, "round": version, "side": side}
+        decisions += [{**where, **asdict(decision)} for decision in observed.decisions]
+        for kind, found in (("count", observed.counts), ("level", observed.levels)):
+            events += [{**where, **asdict(event), "kind": kind} for event in found]
+    return {"decisions": decisions, "events": events}
 
 
 def _count_mismatches(patterns: Mapping[str, Sequence[Sequence[int]]]) -> int:

@@ -48,6 +48,8 @@ def certify(
         for order, reason in orders:
             reporter.line(f"recipe {order.recipe.id}: {order.recipe.title}")
             reporter.line(f"row    {order.row.id}: {reason}")
+            for other, needs in pins.elsewhere(order.recipe.model.family):
+                reporter.line(f"row    {other}: not here: {needs}")
             if resume:
                 finished = run_room.resume(order, resume, reporter=reporter)
             else:

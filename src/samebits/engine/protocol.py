@@ -24,6 +24,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from samebits.observed import Observed
+
 FinishReason = Literal["stop", "length", "cancelled"]
 
 
@@ -73,6 +75,10 @@ class Counters:
     preemptions: int
     """Sequences thrown out of the cache mid-generation and computed again."""
     cancelled: int
+    chunks_inside_window: int
+    """Prefill chunks that ended where every compressor of the model had begun a window and not completed it."""
+    preemptions_inside_window: int
+    """Preemptions there."""
     distinct_batch_sizes: int
     max_running: int
     pages_in_use_max: int
@@ -119,3 +125,4 @@ class Generated:
     counters: Counters
     batch_sizes: list[int] = field(default_factory=list)
     """Tokens computed in each engine step."""
+    observed: Observed = field(default_factory=Observed)

@@ -7,13 +7,15 @@ clamps hit (RFC WS2; vacuous where none occurred).  A batch without an observer 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, Protocol
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
+
+from samebits.observed import Decision, Event, Observed
 
 Numbers = npt.NDArray[np.int64]
 
@@ -55,11 +57,34 @@ class Record:
 
         ``lengths`` has the positions that count of each key: an engine never computes the last token.
         """
-        return {kind: _digest(*_latest(parts), lengths) for kind, parts in sorted(self._decisions.items())}
+        return {kind: _digest(counted) for kind, counted in self._within(lengths)}
 
-    def counts(self) -> dict[tuple[str, int], int]:
-        """How often each event happened, rows computed again counted once."""
-        return {kind: int(_latest(parts)[1].sum()) for kind, parts in sorted(self._events.items())}
+    def counts(self, lengths: Mapping[int, int] | None = None) -> dict[tuple[str, int], int]:
+        """How often each event happened, rows computed again counted once; within ``lengths`` if there are any."""
+        found = {}
+        for kind, parts in sorted(self._events.items()):
+            places, values = _latest(parts)
+            found[kind] = int((values if lengths is None else values[_counted(places, lengths)]).sum())
+        return found
+
+    def observed(self, lengths: Mapping[int, int]) -> Observed:
+        """All of it, within ``lengths``, as a message."""
+        return Observed(
+            decisions=[
+                Decision(layer=layer, what=what, rows=len(counted), digest=_digest(counted))
+                for (what, layer), counted in self._within(lengths)
+            ],
+            counts=[
+                Event(layer=layer, what=what, value=value) for (what, layer), value in self.counts(lengths).items()
+            ],
+            levels=[Event(layer=layer, what=what, value=value) for (what, layer), value in sorted(self.levels.items())],
+        )
+
+    def _within(self, lengths: Mapping[int, int]) -> Iterator[tuple[tuple[str, int], Numbers]]:
+        """For each kind of decision (place, value) [R, 2]."""
+        for kind, parts in sorted(self._decisions.items()):
+            places, values = _latest(parts)
+            yield kind, np.stack((places, values), axis=1)[_counted(places, lengths)]
 
 
 class _Forward:
@@ -102,9 +127,11 @@ def _latest(parts: list[tuple[Numbers, Numbers]]) -> tuple[Numbers, Numbers]:
     return unique, values[last]
 
 
-def _digest(places: Numbers, values: Numbers, lengths: Mapping[int, int]) -> str:
-    limits = np.array([lengths.get(int(key), 0) for key in np.unique(places >> 32)])
+def _counted(places: Numbers, lengths: Mapping[int, int]) -> npt.NDArray[np.bool_]:
     keys, inverse = np.unique(places >> 32, return_inverse=True)
-    counted = (places & 0xFFFF_FFFF) < limits[inverse] if len(keys) else np.zeros(0, dtype=np.bool_)
-    table = np.stack((places[counted], values[counted]), axis=1)
-    return hashlib.sha256(np.ascontiguousarray(table, dtype="<i8").tobytes()).hexdigest()
+    limits = np.array([lengths.get(int(key), 0) for key in keys], dtype=np.int64)
+    return (places & 0xFFFF_FFFF) < limits[inverse]
+
+
+def _digest(counted: Numbers) -> str:
+    return hashlib.sha256(np.ascontiguousarray(counted, dtype="<i8").tobytes()).hexdigest()

@@ -53,6 +53,10 @@ class Measured:
     probes: dict[int, Probe]
     counters: dict[tuple[str, str], list[int]] = field(default_factory=dict)
     """By (arm, counter): one value per round."""
+    decisions: list[Row] = field(default_factory=list)
+    """Of the aligned arm."""
+    events: list[Row] = field(default_factory=list)
+    """Of the aligned arm."""
     refusals: list[Row] = field(default_factory=list)
     sampler: list[Row] = field(default_factory=list)
     timings: list[Row] = field(default_factory=list)
@@ -86,6 +90,8 @@ def measure(reader: EvidenceReader) -> Measured:
         refits=dict(refits),
         probes=_probes(reader),
         counters=dict(counters),
+        decisions=[row for row in reader.records("decisions") if row["arm"] == "aligned"],
+        events=[row for row in reader.records("events") if row["arm"] == "aligned"],
         refusals=list(reader.records("refusals")),
         sampler=list(reader.records("sampler")),
         timings=list(reader.records("timings")),

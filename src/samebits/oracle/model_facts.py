@@ -12,9 +12,12 @@ KNOWN: Final = {"smollm2-135m": {"vocab_size": 49_152, "layers": 30}}
 
 def vocab_size(model: Model) -> int:
     """Number of coordinates of a distribution, ``V``."""
-    return model.shape.vocab_size if model.shape else KNOWN[model.source]["vocab_size"]
+    shape = model.ds4 or model.shape
+    return shape.vocab_size if shape else KNOWN[model.source]["vocab_size"]
 
 
 def layers(model: Model) -> int:
     """Number of decoder layers; rule 3 probes each."""
+    if model.ds4:
+        return len(model.ds4.compress_ratios)
     return model.shape.num_hidden_layers if model.shape else KNOWN[model.source]["layers"]

@@ -81,6 +81,28 @@ PROBES: Final = _schema(
     ("train_probed_bits", pa.uint32(), False),
 )
 
+DECISIONS: Final = _schema(
+    # samebits.observed.Decision, of each side that computed: "rollout", "recompute", "train".
+    ("arm", pa.string(), False),
+    ("round", pa.int32(), False),
+    ("side", pa.string(), False),
+    ("layer", pa.int32(), False),
+    ("what", pa.string(), False),  # "routes", "selection", "scales.attention", …
+    ("rows", pa.int64(), False),  # tokens that decided
+    ("digest", pa.string(), False),
+)
+
+EVENTS: Final = _schema(
+    # samebits.observed.Event, of each such side.
+    ("arm", pa.string(), False),
+    ("round", pa.int32(), False),
+    ("side", pa.string(), False),
+    ("layer", pa.int32(), False),
+    ("what", pa.string(), False),  # "router_tie", "indexer_tie", "tokens_per_expert", …
+    ("kind", pa.string(), False),  # "count": a sum over tokens; "level": the largest of any one forward
+    ("value", pa.int64(), False),
+)
+
 COUNTERS: Final = _schema(
     # engine.protocol.Counters, one row per (arm, round, counter).
     ("arm", pa.string(), False),
@@ -128,6 +150,8 @@ TABLES: Final[dict[str, pa.Schema]] = {
     "commitments": COMMITMENTS,
     "refits": REFITS,
     "probes": PROBES,
+    "decisions": DECISIONS,
+    "events": EVENTS,
     "counters": COUNTERS,
     "refusals": REFUSALS,
     "sampler": SAMPLER,

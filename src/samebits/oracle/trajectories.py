@@ -45,6 +45,8 @@ class ArmTrajectories:
     by_round: dict[int, int] = field(default_factory=dict)
     moved: dict[int, int] = field(default_factory=dict)
     """By round: trajectories that had other neighbours in the training forward's packs than in the recompute's."""
+    computed: dict[int, int] = field(default_factory=dict)
+    """By round: tokens but the last of each trajectory, from which nothing is predicted."""
     longest: int = 0
     empty: Faults = field(default_factory=Faults)
     shape: Faults = field(default_factory=Faults)
@@ -109,6 +111,8 @@ def _check(arm: ArmTrajectories, round_: _Round, rows: dict[str, Int32]) -> None
             f"trained under {trainer[row]}"
         ),
     )
+    tokens = rows["prompt_tokens"].sum() + rows["response_tokens"].sum() - trajectory.size
+    arm.computed[number] = arm.computed.get(number, 0) + int(tokens)
     arm.longest = max(arm.longest, int(rows["response_tokens"].max()))
     round_.groups.append(rows["group"])
     round_.recompute_packs.append(rows["recompute_pack"])

@@ -2,13 +2,13 @@
 
 from samebits.pins.allow import Allowed, Range, Values
 from samebits.pins.checking import Finding, check, require, torch_build
-from samebits.pins.choice import choose, choose_row
+from samebits.pins.choice import choose, choose_row, elsewhere
 from samebits.pins.content import Installed, verify_distribution, wheel_content
 from samebits.pins.diagnosis import Diagnosis, RowDiagnosis, diagnose, limitations
 from samebits.pins.files import digest, find, known, load, parse, requirements
 from samebits.pins.kit import kit_files, kit_sha256
 from samebits.pins.machine import Machine, look
-from samebits.pins.row import Build, Gate, Hardware, Package, Repository, Requirements, Row, Switch
+from samebits.pins.row import Build, Gate, Hardware, Image, Package, Repository, Requirements, Row, Switch
 
 __all__ = [
     "Allowed",
@@ -17,6 +17,7 @@ __all__ = [
     "Finding",
     "Gate",
     "Hardware",
+    "Image",
     "Installed",
     "Machine",
     "Package",
@@ -32,6 +33,7 @@ __all__ = [
     "choose_row",
     "diagnose",
     "digest",
+    "elsewhere",
     "find",
     "kit_files",
     "kit_sha256",

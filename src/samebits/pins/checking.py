@@ -14,7 +14,7 @@ from samebits import hashing, schema
 from samebits.errors import RowError
 from samebits.pins import content, hashed
 from samebits.pins.machine import Machine, look
-from samebits.pins.row import Build, Row
+from samebits.pins.row import Build, Requirements, Row
 
 _SHOWN = 12
 """Digits of a digest that a finding shows, and names it lists before it only counts."""
@@ -40,7 +40,7 @@ def check(row: Row, machine: Machine | None = None) -> list[Finding]:
     return [
         *_hardware(row, machine),
         _python(row, machine),
-        _requirements(row),
+        *_stack(row),
         *(_package(package.name, package.version) for package in row.packages if package.name != "torch"),
         *_torch(row),
     ]
@@ -113,9 +113,16 @@ def _python(row: Row, machine: Machine) -> Finding:
     return Finding(name="python", found=machine.python, accepted=row.python, ok=inside)
 
 
-def _requirements(row: Row) -> Finding:
+def _stack(row: Row) -> list[Finding]:
+    found = [] if row.requirements is None else [_requirements(row.requirements)]
+    if row.image is not None:
+        found.append(Finding(name="image", found="not inside it", accepted=row.image.name, ok=False))
+    return found
+
+
+def _requirements(requirements: Requirements) -> Finding:
     """The whole of the hashed requirements at once: a certificate names the file's digest, so all of it must be so."""
-    name, wanted = row.requirements.file, row.requirements.sha256
+    name, wanted = requirements.file, requirements.sha256
     accepted = f"{name} with sha256 {wanted[:_SHOWN]}…, all of it installed"
     paths = [folder / name for folder in schema.folders("lock") if (folder / name).is_file()]
     path = next((path for path in paths if hashing.sha256_file(path) == wanted), None)

@@ -8,7 +8,7 @@ from samebits.errors import InputError, MachineError
 from samebits.pins import files
 from samebits.pins.checking import has_accelerators
 from samebits.pins.machine import Machine, look
-from samebits.pins.row import Row
+from samebits.pins.row import Image, Row
 
 
 def choose(name: str | None, allowed: Sequence[str], machine: Machine | None = None) -> tuple[Row, bytes, str]:
@@ -16,10 +16,12 @@ def choose(name: str | None, allowed: Sequence[str], machine: Machine | None = N
 
     Raises:
         InputError: no such row, or the recipe does not allow it.
-        MachineError: none of the rows fits this machine.
+        MachineError: none of the rows fits this machine; or the row lives in an image, and this is not it.
     """
     if name is not None:
         row, data = files.load(name)
+        if row.image is not None:
+            raise _needs_its_image(row, row.image, machine or look())
         if row.id not in allowed:
             raise InputError(
                 "row",
@@ -56,6 +58,26 @@ def choose_row(rows: Sequence[Row], machine: Machine) -> tuple[Row, str]:
             f"found {', '.join(machine.gpus)}, but this recipe has no row for it yet; a CPU is enough for this one",
         )
     return row, "no NVIDIA GPU was found"
+
+
+def elsewhere(family: str) -> list[tuple[str, str]]:
+    """Rows for models of ``family`` that live in images of their own: id, and what they need, in words."""
+    rows = [files.load(row_id)[0] for row_id in files.known()]
+    return [
+        (row.id, f"{row.status}; needs {asks_for(row)}, and {row.image.name}")
+        for row in rows
+        if row.image is not None and family in row.image.families
+    ]
+
+
+def _needs_its_image(row: Row, image: Image, machine: Machine) -> MachineError:
+    return MachineError(
+        f"row {row.id}",
+        found=f"{machine.arch}, {', '.join(machine.gpus) or 'no NVIDIA GPU'}, outside its image",
+        accepted=f"{asks_for(row)}, inside {image.name}",
+        next_step=f"Build the image from {image.dockerfile}; this row is {row.status}, its file holds the pins. "
+        "Without such a machine leave --row out: the row cpu certifies the same rules at a small size.",
+    )
 
 
 def asks_for(row: Row) -> str:

@@ -60,9 +60,16 @@ def requirements(row_file: Path) -> Path:
     """The hashed requirements beside a row file, their digest checked.
 
     Raises:
-        RowError: missing, or not the file that the row names by digest.
+        RowError: none, missing, or not the file that the row names by digest.
     """
     row = parse(schema.read(row_file), source=row_file.name)
+    if row.requirements is None:
+        raise RowError(
+            f"{row_file.name}: requirements",
+            found="nothing",
+            accepted="a table: this row's stack is installed from hashed requirements",
+            next_step="Use the row's image: it brings everything.",
+        )
     path = row_file.with_name(row.requirements.file)
     found = hashing.sha256_file(path) if path.is_file() else "no such file"
     if found != row.requirements.sha256:

@@ -82,7 +82,8 @@ class Repository(Closed):
     name: Text
     url: Text
     commit: GitObject
-    tree: GitObject
+    tree: GitObject | None = None
+    """None where the records do not say."""
 
 
 class Requirements(Closed):
@@ -92,16 +93,42 @@ class Requirements(Closed):
     sha256: Sha256
 
 
+class Image(Closed):
+    """The container image that the row's stack lives in, and how that stack is started there."""
+
+    name: Text
+    """What it is called, in words; it is built, not pulled."""
+    dockerfile: Text
+    """Where its recipe is published."""
+    families: Annotated[list[Text], Field(min_length=1)]
+    """Model families that the row is for."""
+    variables: dict[str, str]
+    settings: dict[str, str]
+    layout: Text
+    """How GPUs are divided among actor and rollout."""
+    smallest: Text
+    """The least that the stack's own test runs."""
+
+
+class FamilyGate(Closed):
+    """What is certified of one model family in place of the row's general rule."""
+
+    engine: dict[str, Allowed]
+
+
 class Gate(Closed):
     """What is certified, per field. A field that is not listed is refused, whatever its value."""
 
     engine: dict[str, Allowed]
     actor: dict[str, Allowed]
     request: dict[str, Allowed]
+    family: dict[str, FamilyGate] = Field(default_factory=dict)
+    """By model family: FP8 is certified where a family's forward computes in it, and refused everywhere else."""
 
-    def engine_rules(self) -> dict[str, Any]:
-        """``[gate.engine]`` as in the file, JSON-ready, for the engine's process."""
-        rules: dict[str, Any] = self.model_dump()["engine"]
+    def engine_rules(self, family: str) -> dict[str, Any]:
+        """``[gate.engine]``, laid over by ``[gate.family.X.engine]``, JSON-ready, for the engine's process."""
+        said = self.model_dump(mode="json")
+        rules: dict[str, Any] = said["engine"] | said["family"].get(family, {"engine": {}})["engine"]
         return rules
 
     def actor_rules(self) -> dict[str, Any]:
@@ -120,11 +147,13 @@ class Row(Closed):
     hardware: Hardware
     python: Specifier
     switch: Switch
-    requirements: Requirements
+    requirements: Requirements | None = None
+    """None where an image brings everything."""
     packages: list[Package]
     torch_builds: list[Build] = Field(default_factory=list)
     repositories: list[Repository] = Field(default_factory=list)
     base_image: Annotated[str, Field(pattern=r"^[^\s@]+@sha256:[0-9a-f]{64}$")] | None = None
+    image: Image | None = None
     cuda: Version | None = None
     driver_floor: Version | None = None
     gate: Gate

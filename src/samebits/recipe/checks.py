@@ -53,6 +53,7 @@ def _model(recipe: Recipe) -> Iterator[Conflict]:
     model = recipe.model
     if model.family == "ds4":
         yield from _ds4(model)
+        yield from _formats(recipe)
         return
     if model.ds4 is not None:
         yield Conflict("model.ds4", found="a table", accepted='nothing: family = "dense"', next_step="Remove it.")
@@ -105,6 +106,22 @@ def _ds4(model: Model) -> Iterator[Conflict]:
             accepted='a table: source = "seeded" draws weights in this shape',
             next_step="Add [model.ds4].",
         )
+
+
+def _formats(recipe: Recipe) -> Iterator[Conflict]:
+    """The engine states what the model is: a reader of the recipe's engine table must not miss that it is FP8."""
+    shape = recipe.model.ds4
+    if shape is None:
+        return
+    wanted = {"quantization": "fp8" if shape.fp8_block else None, "kv_cache_dtype": shape.kv_cache_format}
+    for name, value in wanted.items():
+        found = getattr(recipe.engine, name)
+        if found != value:
+            yield Conflict(
+                f"engine.{name}",
+                found="nothing" if found is None else repr(found),
+                accepted="nothing" if value is None else f"{value!r}, as [model.ds4] has it",
+            )
 
 
 def _lengths(recipe: Recipe) -> Iterator[Conflict]:

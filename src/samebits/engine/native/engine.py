@@ -118,6 +118,7 @@ class NativeEngine:
             ),
             counters=rollout.scheduler.counters(),
             batch_sizes=rollout.scheduler.batch_sizes,
+            observed=rollout.observed(),
         )
 
     def cancel(self, request_id: str) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 import torch
 from torch import Tensor
@@ -15,9 +15,17 @@ from samebits.engine.native.cache import PagedCache
 from samebits.engine.native.paged_batch import PagedBatch, Span
 from samebits.models.family import Decoder, Weights
 from samebits.ops import OpSet
+from samebits.ops.observer import Record
 
 HEAD_ROWS: Final = 128
 """Rows of logits held at once: the vocabulary is wide."""
+
+
+class Watch(NamedTuple):
+    """Where a forward's decisions are recorded, and the key of each of its spans there."""
+
+    record: Record
+    keys: Sequence[int]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -30,9 +38,11 @@ class Forward:
     cache: PagedCache
     key_slots: int
 
-    def hidden(self, spans: Sequence[Span]) -> Tensor:
+    def hidden(self, spans: Sequence[Span], watch: Watch | None = None) -> Tensor:
         """Final hidden states of the spans' tokens, packed: [T, hidden_size]; their cache rows go into the pages."""
         batch = PagedBatch(self.cache, spans, key_slots=self.key_slots)
+        if watch is not None:
+            batch.observer = watch.record.of(watch.keys, batch.starts, batch.offsets)
         return self.decoder.hidden_states(self.ops, self.weights, batch)
 
     def logits(self, hidden: Tensor, rows: Sequence[int]) -> Tensor:

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from samebits.bits import Bits
 from samebits.engine.native import sampler
-from samebits.engine.native.forward import Forward
+from samebits.engine.native.forward import Forward, Watch
 from samebits.engine.native.paged_batch import Span
 from samebits.engine.native.pages import PageAllocator
 from samebits.engine.native.scheduler import Chunk, Running, Scheduler
@@ -19,6 +19,8 @@ from samebits.engine.native.settings import Settings
 from samebits.engine.native.weights import EngineWeights
 from samebits.engine.protocol import Request, Trajectory
 from samebits.errors import MachineError
+from samebits.observed import Observed
+from samebits.ops.observer import Record
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -52,6 +54,7 @@ class Rollout:
     """Per request, the weight version at each of its steps (rule 5)."""
     began: float = field(default_factory=time.perf_counter)
     tokens: int = 0
+    record: Record = field(default_factory=Record)
 
     @classmethod
     def of(cls, requests: Sequence[Request], settings: Settings, forward: Forward, weights: EngineWeights) -> Rollout:
@@ -86,7 +89,8 @@ class Rollout:
         for chunk in chunks:
             self.versions[chunk.sequence.index].append(self.weights.version)
         self.forward.cache.zero(self.pages.take_fresh())
-        hidden = self.forward.hidden([_span(chunk) for chunk in chunks])
+        watch = Watch(self.record, [chunk.sequence.index for chunk in chunks])
+        hidden = self.forward.hidden([_span(chunk) for chunk in chunks], watch)
         ends = np.cumsum([chunk.count for chunk in chunks])
         rows = [int(end) - 1 for chunk, end in zip(chunks, ends, strict=True) if chunk.samples]
         sampling = [chunk.sequence for chunk in chunks if chunk.samples]
@@ -115,6 +119,12 @@ class Rollout:
     def response_patterns(self, sequence: Running) -> Bits:
         """Patterns of its response tokens, uint32 [tokens]."""
         return np.concatenate([np.empty(0, dtype=np.uint32), *self.patterns[sequence.index]])
+
+    def observed(self) -> Observed:
+        """What the family decided and met; the last token of a sequence is never computed."""
+        return self.record.observed(
+            {sequence.index: len(sequence.token_ids) - 1 for sequence in self.scheduler.sequences}
+        )
 
     def _progress(self) -> Progress:
         scheduler = self.scheduler

@@ -98,6 +98,8 @@ class Scheduler:
         self._arriving = deque(sorted(self.sequences, key=lambda one: one.request.arrival_step))  # stable
         self._prefill_tokens = self._decode_tokens = self._max_running = self._pages_max = 0
         self._chunked_prefills = self._preemptions = self._cancelled = 0
+        self._chunks_inside = self._preemptions_inside = 0
+        self._strides = {group.stride for group in groups} - {1}
 
     @property
     def is_done(self) -> bool:
@@ -147,6 +149,7 @@ class Scheduler:
             sequence.computed = chunk.start + chunk.count
             sequence.tables.trim(sequence.computed)
             if token is None:
+                self._chunks_inside += self._is_inside_windows(sequence.computed)
                 continue
             sequence.is_prefilled = True
             sequence.token_ids.append(token)
@@ -173,6 +176,8 @@ class Scheduler:
             chunked_prefills=self._chunked_prefills,
             preemptions=self._preemptions,
             cancelled=self._cancelled,
+            chunks_inside_window=self._chunks_inside,
+            preemptions_inside_window=self._preemptions_inside,
             distinct_batch_sizes=len(set(self.batch_sizes)),
             max_running=self._max_running,
             pages_in_use_max=self._pages_max,
@@ -218,9 +223,14 @@ class Scheduler:
 
     def _preempt(self, sequence: Running) -> None:
         self.running.remove(sequence)
+        self._preemptions_inside += self._is_inside_windows(sequence.computed)
         self._release(sequence)
         sequence.was_preempted |= bool(sequence.generated)
         self.waiting.appendleft(sequence)
+
+    def _is_inside_windows(self, tokens: int) -> bool:
+        """Whether a sequence of so many tokens is inside a window of each of the model's compressors."""
+        return bool(self._strides) and all(tokens % stride for stride in self._strides)
 
     def _finish(self, sequence: Running, reason: FinishReason) -> None:
         sequence.finish_reason = reason

@@ -35,14 +35,15 @@ SUPPORTED: Final[Mapping[str, Accepted]] = {
     "decode_context_parallel_size": _ONE,
     "enable_expert_parallel": _OFF,
     "speculative_config": _UNSET,
-    "quantization": _UNSET,
-    "kv_cache_dtype": Values(("auto",)),
+    "kv_cache_dtype": Values(("auto", "fp8_ds_mla")),
     "enable_lora": _OFF,
     "kv_connector": _UNSET,
     "async_rollout": _OFF,
     "logprobs_mode": Values(("raw_logprobs",)),
 }
-"""What this engine computes, whatever a row accepts: a row that is laxer must not make it pretend."""
+"""What this engine computes, whatever a row accepts: a row that is laxer must not make it pretend.
+
+``quantization`` is the model's own, see :func:`check_model`."""
 
 
 class Settings(Engine):
@@ -64,7 +65,7 @@ def certified(settings: Mapping[str, Any], gate: Mapping[str, Any]) -> Settings:
         InputError: a malformed gate table or an ill-typed setting.
     """
     check(settings, accepted_from_json(gate, where=f"gate.{WHERE}"), where=WHERE)
-    own = {name: value for name, value in settings.items() if name != "sampling_mode"}
+    own = {name: value for name, value in settings.items() if name not in {"sampling_mode", "quantization"}}
     check(own, SUPPORTED, where=WHERE)
     parsed = parse(Settings, dict(settings), source=WHERE)
     raise_first(_misfits(parsed))
@@ -72,10 +73,11 @@ def certified(settings: Mapping[str, Any], gate: Mapping[str, Any]) -> Settings:
 
 
 def check_model(settings: Settings, decoder: Decoder) -> None:
-    """That the model has a position for every key slot, and that one sequence fits into the pages.
+    """That the model has a position for every key slot, that it is quantised as asked, and that a sequence fits.
 
     Raises:
-        GateError: ``max_model_len`` exceeds what the model was made for, or what all pages together hold.
+        GateError: ``max_model_len`` exceeds what the model was made for, or what all pages together hold; or a format
+            other than the model's own.
     """
     if settings.max_model_len > decoder.max_positions:
         raise GateError(
@@ -84,6 +86,7 @@ def check_model(settings: Settings, decoder: Decoder) -> None:
             accepted=f"at most {decoder.max_positions}, the model's max_position_embeddings",
             next_step="Lower max_model_len.",
         )
+    _check_formats(settings, decoder)
     caches = [cache for layer in range(decoder.layers) for cache in decoder.caches(layer)]
     groups = dict.fromkeys(group_of(cache, settings.block_size) for cache in caches)
     needed = sum(group.pages(settings.max_model_len) for group in groups)
@@ -95,6 +98,23 @@ def check_model(settings: Settings, decoder: Decoder) -> None:
             f"in {len(groups)} groups of caches",
             next_step="Raise num_gpu_blocks, or lower max_model_len.",
         )
+
+
+def _check_formats(settings: Settings, decoder: Decoder) -> None:
+    """As in vLLM, unset and ``auto`` mean the model's own formats; asking for others would change the policy."""
+    own = {
+        "quantization": (decoder.config.get("quantization_config") or {}).get("quant_method"),
+        "kv_cache_dtype": decoder.config.get("kv_cache_format", "auto"),
+    }
+    for name, formats in own.items():
+        found = getattr(settings, name)
+        if found not in {None, "auto", formats}:
+            raise GateError(
+                f"{WHERE}.{name}",
+                found=repr(found),
+                accepted="unset" if formats is None else repr(formats),
+                next_step="Use the format that the model has, or leave it out: the actor computes in the model's own.",
+            )
 
 
 def _misfits(settings: Settings) -> list[GateError]:

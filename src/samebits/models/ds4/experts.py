@@ -6,6 +6,7 @@ scores plus bias, of equal ones the lower expert.  The bias chooses and does not
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor
 
 from samebits.models.ds4.step import Rows, Step
@@ -76,4 +77,6 @@ def _observe(step: Step, layer: int, plan: Dispatch, gate: Tensor, up: Tensor) -
         return
     hits = (gate > limit).sum(1) + (up.abs() > limit).sum(1)
     observer.happened(layer, "clamp", plan.back(hits[:, None]).sum((1, 2)))
+    slots = plan.source[plan.places.flatten()] == torch.arange(plan.places.numel())
+    observer.happened(layer, "slots", slots.view(plan.places.shape).sum(1))
     observer.reached(layer, "tokens_per_expert", max(plan.used))

@@ -1,6 +1,6 @@
 """Rule 8: the seven clauses of the RFC's WS2 contract, each with the count of how often it was put to the test.
 
-The dense family has neither experts nor FP8, so two clauses do not apply to it, and say so.
+The dense family has neither experts nor FP8, so some clauses do not apply to it, and say so.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ import json
 
 from samebits.oracle.findings import Check, Faults, settle
 from samebits.oracle.measured import Measured
+from samebits.oracle.rules import decisions
 from samebits.recipe import Recipe
 
 Said = dict[str, str]
@@ -20,14 +21,15 @@ def check(measured: Measured, recipe: Recipe) -> list[Check]:
         _kernels(measured),
         _layout(measured),
         _context_parallel(measured, recipe),
-        _not_applicable("contract.routing", "the dense family has no experts to route to"),
-        _fp8(recipe),
+        decisions.routing(measured, recipe),
+        decisions.fp8_scales(measured, recipe),
         _log_softmax(measured, recipe),
         _logits_processors(measured, recipe),
         _at_least(measured, "scheduler.preemptions", "preemptions", recipe.certification.min_preemptions),
         _at_least(
             measured, "scheduler.chunked-prefills", "chunked_prefills", recipe.certification.min_chunked_prefills
         ),
+        *decisions.family(measured, recipe),
     ]
 
 
@@ -92,17 +94,6 @@ def _context_parallel(measured: Measured, recipe: Recipe) -> Check:
     )
 
 
-def _fp8(recipe: Recipe) -> Check:
-    if recipe.engine.quantization is not None:
-        detail = (
-            f"the recipe asks for quantization {recipe.engine.quantization!r}, of which the evidence records no scales"
-        )
-        return Check(name="contract.fp8-scales", rule=8, status="failed", exercised=0, detail=detail)
-    return _not_applicable(
-        "contract.fp8-scales", f"weights and activations are {recipe.model.dtype}; there are no scales"
-    )
-
-
 def _log_softmax(measured: Measured, recipe: Recipe) -> Check:
     """Raw log-softmax on both sides, by one implementation."""
     engine, actor = _workers(measured)
@@ -161,10 +152,6 @@ def _at_least(measured: Measured, name: str, counter: str, wanted: int) -> Check
 
 def _workers(measured: Measured) -> tuple[Said, Said]:
     return measured.facts.get(("aligned", "engine"), {}), measured.facts.get(("aligned", "actor"), {})
-
-
-def _not_applicable(name: str, reason: str) -> Check:
-    return Check(name=name, rule=8, status="not_applicable", exercised=0, detail=reason)
 
 
 def _not_run(name: str, reason: str) -> Check:
