@@ -124,3 +124,13 @@ def test_show_prints_without_a_key(whole: tuple[Ended, Path], home: Path) -> Non
     assert shown.code == 0
     assert shown.json["predicate"]["recipe"]["id"] == "tiny"
     assert json.loads((whole[1] / "run.json").read_text())["phases"]["judged"] == {"verdict": "passed"}
+
+
+def test_a_finished_run_resumes_to_the_same_certificate(whole: tuple[Ended, Path], home: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(whole[1], copy)
+    before = {path.name: path.read_bytes() for path in copy.rglob("*") if path.is_file() and path.name != ".lock"}
+    again = samebits("certify", "--resume", copy, "--json", home=home)
+    assert again.code == 0, again.stderr
+    after = {path.name: path.read_bytes() for path in copy.rglob("*") if path.is_file() and path.name != ".lock"}
+    assert after == before

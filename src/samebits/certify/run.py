@@ -87,10 +87,13 @@ def _execute(order: Order, run: RunFolder, reporter: Reporter) -> Finished:
             measure(order, run, reporter)
             run.finish("measured", on=statement.now())
         reporter.live("assembling the evidence and judging it")
-        EvidenceWriter(run.evidence, run.parts).assemble()
+        if not run.is_done("judged"):
+            EvidenceWriter(run.evidence, run.parts).assemble()
+        # Of a run that was judged before, the parts may be gone in part: its evidence is what counts.
         findings = judge(run.evidence, order.recipe)
-        statement.write(order, run, findings)
-        run.finish("judged", verdict=findings.verdict)
+        if not run.is_done("judged"):
+            statement.write(order, run, findings)
+            run.finish("judged", verdict=findings.verdict)
         for leftover in ("spool", "parts"):
             shutil.rmtree(run.path / leftover, ignore_errors=True)
         run.exchange.unlink(missing_ok=True)
