@@ -77,3 +77,10 @@ def test_a_path_out_of_the_folder(folder: Path) -> None:
     declare(folder, **{"../../good": 0})
     with pytest.raises(InputError, match="a path inside the catalogue's folder"):
         verify_catalogue(folder)
+
+
+def test_nothing_to_verify_is_no_success(tmp_path: Path) -> None:
+    (tmp_path / "catalogue.toml").write_text("")
+    with pytest.raises(InputError) as raised:
+        verify_catalogue(tmp_path)
+    assert raised.value.found == "no certificate"

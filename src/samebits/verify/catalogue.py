@@ -19,7 +19,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import AfterValidator, Field
 
 from samebits.certificate import BUNDLE_SUFFIX, Revocations, load_revocations
-from samebits.errors import SamebitsError
+from samebits.errors import InputError, SamebitsError
 from samebits.schema import Closed, load_toml
 from samebits.verify.verification import verify
 
@@ -81,7 +81,7 @@ def verify_catalogue(folder: Path) -> list[Outcome]:
     ``revoked.toml`` beside the catalogue is respected.
 
     Raises:
-        InputError: no catalogue, or a malformed one.
+        InputError: no catalogue, a malformed one, or no certificate at all.
     """
     catalogue = load_toml(Catalogue, folder / CATALOGUE)
     revoked = folder / REVOKED
@@ -94,6 +94,13 @@ def verify_catalogue(folder: Path) -> list[Outcome]:
             outcomes.append(
                 Outcome(path=relative, declared=None, found=None, reason=f"{CATALOGUE} does not name this certificate")
             )
+    if not outcomes:
+        raise InputError(
+            str(folder),
+            found="no certificate",
+            accepted="at least one: verifying nothing shows nothing",
+            next_step=f"Add a certificate and name it in {CATALOGUE}.",
+        )
     return outcomes
 
 
