@@ -274,7 +274,7 @@ def test_a_probe_runs_both_sides_and_the_unprobed_ones_once(actor, trajectories,
     forwards = []
     logprobs = sides.Policy.logprobs
 
-    def counted(self, members):
+    def counted(self, members, *watch):
         forwards.append((torch.is_grad_enabled(), len(members)))
         return logprobs(self, members, *watch)
 
