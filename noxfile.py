@@ -14,7 +14,8 @@ nox.options.default_venv_backend = "virtualenv"  # pip, not uv: a CPU-only torch
 
 TORCH = "torch==2.13.0"
 UV = "uv==0.13.9"
-DS4_RECIPES = ("ds4-small", "ds4-small-fp8kv")
+DS4_RECIPE = "ds4-small"
+DS4_FP8KV_RECIPE = "ds4-small-fp8kv"
 DENSE_RECIPES = ("dense-smollm2", "dense-qwen3-small")
 
 
@@ -38,9 +39,16 @@ def samebits(session: nox.Session, *arguments: str) -> None:
 
 @nox.session(name="certify-ds4")
 def certify_ds4(session: nox.Session) -> None:
-    """Certify the DeepSeek-V4-class FP8 mixture of experts on this machine's row, with bf16 and with FP8 keys."""
+    """Certify the DeepSeek-V4-class FP8 mixture of experts on this machine's row."""
     install(session, run=True)
-    samebits(session, "certify", *DS4_RECIPES, *session.posargs)
+    samebits(session, "certify", DS4_RECIPE, *session.posargs)
+
+
+@nox.session(name="certify-ds4-fp8kv")
+def certify_ds4_fp8kv(session: nox.Session) -> None:
+    """The same with FP8 rows in the cache."""
+    install(session, run=True)
+    samebits(session, "certify", DS4_FP8KV_RECIPE, *session.posargs)
 
 
 @nox.session(name="certify-dense")
