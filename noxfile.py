@@ -106,7 +106,7 @@ def lock(session: nox.Session) -> None:
 
 @nox.session
 def full(session: nox.Session) -> None:
-    """Everything CI leaves out for time: the tests marked slow, then all certifications from scratch."""
+    """Every test, one at a time, then every recipe, FP8 cache rows included, which CI leaves out for time."""
     install(session, run=True, test=True)
-    session.run("python", "-m", "pytest", "-m", "slow or not slow")
-    samebits(session, "certify", *DS4_RECIPES, *DENSE_RECIPES)
+    session.run("python", "-m", "pytest")
+    samebits(session, "certify", DS4_RECIPE, DS4_FP8KV_RECIPE, *DENSE_RECIPES)
