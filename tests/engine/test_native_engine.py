@@ -408,3 +408,16 @@ def test_draw_of_nothing(logits, samples, seed):
     with pytest.raises(InputError) as caught:
         draw(logits, samples=samples, seed=seed)
     assert caught.value.field == "draw"
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "accepted"),
+    [("quantization", "fp8", "unset"), ("kv_cache_dtype", "fp8_ds_mla", "'auto'")],
+)
+def test_a_format_that_the_model_does_not_have(engine, name, value, accepted):
+    with pytest.raises(GateError) as caught:
+        engine(**{name: value})
+    assert str(caught.value) == (
+        f"engine.{name}: found '{value}'; accepted: {accepted}. "
+        "Use the format that the model has, or leave it out: the actor computes in the model's own."
+    )

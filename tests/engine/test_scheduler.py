@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from samebits.engine.native.pages import PageAllocator
 from samebits.engine.native.scheduler import Scheduler
+from samebits.engine.native.tables import Group
 from samebits.engine.protocol import Counters, Request
 
 
@@ -177,3 +178,29 @@ def test_cancel_during_a_step_drops_that_steps_token():
     one.cancel("a")
     one.advance(chunks, [7, 8])
     assert [sequence.generated for sequence in one.sequences] == [[], [8]]
+
+
+def windowed(*requests, pages, budget):
+    """A model with compressors of 4 and of 16 tokens."""
+    allocator = PageAllocator(count=pages, size=4)
+    groups = [Group(rows=4), Group(rows=1, stride=4), Group(rows=1, stride=16)]
+    return Scheduler(requests, allocator, budget=budget, seats=10, chunked=True, groups=groups)
+
+
+def test_chunks_that_end_inside_a_window_of_every_compressor():
+    one = windowed(request("a", 20, 1), pages=100, budget=6)  # ends at 6, 12, 18: of which 12 completes a window of 4
+    run(one)
+    assert one.counters().chunked_prefills == 1
+    assert one.counters().chunks_inside_window == 2
+
+
+def test_preemptions_inside_a_window():
+    one = windowed(request("a", 9, 12), request("b", 10, 12), pages=13, budget=100)
+    run(one)
+    assert (one.counters().preemptions, one.counters().preemptions_inside_window) == (1, 1)
+
+
+def test_a_dense_model_has_no_windows():
+    one = scheduler(request("a", 20, 1), budget=6)
+    run(one)
+    assert (one.counters().chunked_prefills, one.counters().chunks_inside_window) == (1, 0)

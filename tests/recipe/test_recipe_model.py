@@ -2,9 +2,11 @@ from __future__ import annotations
 
 import copy
 import datetime as dt
+from pathlib import Path
 
 import pytest
 
+from samebits import recipe
 from samebits.errors import InputError
 from samebits.recipe import Recipe
 from samebits.schema import parse
@@ -238,3 +240,29 @@ def test_packs_that_both_hold_all_sequences_are_the_same_packing(small):
 def test_what_only_the_gate_refuses_is_well_formed(small, field, value):
     recipe = parse(Recipe, changed(small, f"engine.{field}", value), source="r.toml")
     assert getattr(recipe.engine, field) == value
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "message"),
+    [
+        (
+            'quantization = "fp8"\n\n',
+            "\n",
+            "r.toml: engine.quantization: found nothing; accepted: 'fp8', as [model.ds4] has it. Correct one of the two.",
+        ),
+        (
+            'quantization = "fp8"\n\n',
+            'quantization = "fp8"\nkv_cache_dtype = "fp8_ds_mla"\n\n',
+            (
+                "r.toml: engine.kv_cache_dtype: found 'fp8_ds_mla'; accepted: 'auto', as [model.ds4] has it. "
+                "Correct one of the two."
+            ),
+        ),
+    ],
+)
+def test_the_engine_states_the_formats_of_a_ds4_model(before, after, message):
+    text = (Path(__file__).resolve().parents[2] / "recipes" / "ds4-small.toml").read_text()
+    assert text.count(before) == 1
+    with pytest.raises(InputError) as caught:
+        recipe.parse(text.replace(before, after).encode(), source="r.toml")
+    assert str(caught.value) == message
