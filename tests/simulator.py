@@ -123,10 +123,10 @@ fp8_block = 32
 KEY = PrivateKey(ec.generate_private_key(ec.SECP256R1()))
 """Made anew in every test process; nobody needs to keep it."""
 
-ROW = b'schema_version = 1\nid = "cpu"\n'
+ROW = (Path(__file__).parents[1] / "lock" / "cpu.toml").read_bytes()
 
 SIDES = ("rollout", "recompute", "train", "prefill")
-TENSORS = {"embed": "", "layer.0": "", "layer.1": "", "head": "", "hash_table": "not a weight"}
+TENSORS = {"embed": "", "layer.0": "", "layer.1": "", "layer.2": "", "head": "", "hash_table": "not a weight"}
 SAMPLING = {
     "n": 1,
     "temperature": 1.0,
@@ -162,6 +162,8 @@ class Simulator:
         before, rest = world.recipe_toml.split(b"[model]")
         world.recipe_toml = before + DS4 + b"\n[workload]" + rest.split(b"[workload]")[1]
         world.replace("num_gpu_blocks = 22", 'num_gpu_blocks = 22\nquantization = "fp8"')
+        for row in world.rows("facts", worker="engine", name="settings.quantization"):
+            row["value"] = '"fp8"'
         for row in world.rows("counters"):
             if row["counter"] in {"chunked_prefills", "preemptions"}:
                 inside = {"chunked_prefills": "chunks", "preemptions": "preemptions"}[row["counter"]]
@@ -284,7 +286,7 @@ class Simulator:
                 producer="tests/simulator.py",
                 resumed=False,
             ),
-            "seeds": {"model": "0"},
+            "seeds": {"model": "0", "workload": "0"},
             "reproduces": None,
             "limitations": ["nothing ran"],
             "findings": judge(folder, self.recipe).to_dict() if findings is None else findings,
@@ -400,11 +402,11 @@ class _Maker:
             )
 
     def _facts(self, arm: str, op_set: str) -> None:
+        asked = recipe.parse(RECIPE, source="recipe.toml")
         said = {"op_set": op_set, "dtype": "bfloat16", "parameters": 1234, "libraries": {"torch": "2.13.0+cpu"}}
-        self.tables["facts"] += fact_rows(arm, "engine", said | {"settings": {"logprobs_mode": "raw_logprobs"}})
-        self.tables["facts"] += fact_rows(
-            arm, "actor", said | {"settings": {"force_on_policy_ratio": False}, "layers": 3}
-        )
+        actor = asked.actor.model_dump() | {"max_model_len": asked.engine.max_model_len}
+        self.tables["facts"] += fact_rows(arm, "engine", said | {"settings": asked.engine.model_dump()})
+        self.tables["facts"] += fact_rows(arm, "actor", said | {"settings": actor, "layers": 3})
 
     def _probes(self) -> None:
         for layer in range(3):

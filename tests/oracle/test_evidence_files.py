@@ -264,12 +264,48 @@ def test_the_error_is_of_the_class_that_was_asked_for(folder: Path) -> None:
             "1e999999999",
             "trajectories: reward: found '1e999999999'; accepted: a finite decimal",
         ),
+        ("counters", "value", -1, "counters: value: found -1; accepted: 0 to 4294967296"),
+        ("counters", "value", 2**62, "counters: value: found 4611686018427387904; accepted: 0 to 4294967296"),
+        ("timings", "nanoseconds", -1, "timings: nanoseconds: found -1; accepted: 0 or more"),
         ("trajectories", "arm", "third", "trajectories: arm: found another arm; accepted: aligned or control"),
     ],
 )
-def test_values_that_cannot_be_judged(tmp_path: Path, table: str, column: str, value: str, message: str) -> None:
+def test_values_that_cannot_be_judged(tmp_path: Path, table: str, column: str, value: object, message: str) -> None:
     world = Simulator()
     world.tables[table][0][column] = value
     with pytest.raises(InputError) as caught:
         world.judge(tmp_path / "evidence")
     assert str(caught.value) == f"{message}. This evidence cannot be judged."
+
+
+def test_a_counter_that_is_written_twice(tmp_path: Path) -> None:
+    world = Simulator()
+    world.tables["counters"].append(dict(world.tables["counters"][0]))
+    with pytest.raises(InputError, match="counters: counter: found 'preemptions' twice for one round"):
+        world.judge(tmp_path / "evidence")
+
+
+@pytest.mark.parametrize(
+    ("table", "column"), [("trajectories", "sampling"), ("trajectories", "arm"), ("facts", "value"), ("tokens", "arm")]
+)
+def test_text_that_is_not_utf_8(folder: Path, table: str, column: str) -> None:
+    path = folder / f"{table}.parquet"
+    found = pq.read_table(path)
+    index = found.schema.get_field_index(column)
+    raw = pa.array([b"\xff", *(text.encode() for text in found[column].to_pylist()[1:])], pa.binary())
+    column_of_bytes = pa.Array.from_buffers(pa.string(), len(raw), raw.buffers())
+    pq.write_table(found.set_column(index, found.schema.field(index), column_of_bytes), path)
+    assert refusal_of_values(folder) == f"{table}.parquet: found unreadable (Invalid UTF8 sequence at string index 0)"
+
+
+def test_versions_far_apart_are_not_counted_one_by_one(tmp_path: Path) -> None:
+    world = Simulator()
+    world.tables["refits"][0]["version"] = -(2**31)
+    reasons = world.judge(tmp_path / "evidence").reasons
+    assert any("found the versions -2147483648, 0, 1, 2" in reason for reason in reasons)
+
+
+def refusal_of_values(folder: Path) -> str:
+    with pytest.raises(InputError) as caught:
+        judge(folder, Simulator().recipe)
+    return f"{caught.value.field}: found {caught.value.found}"

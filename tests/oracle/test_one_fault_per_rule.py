@@ -166,6 +166,7 @@ def the_same_nan_once(world: Simulator) -> None:
     engine__prefill="failed",
     informative__entropy="vacuous",
     informative__patterns="vacuous",
+    refits__consecutive="failed",
 )
 def nan_everywhere(world: Simulator) -> None:
     for row in world.response():
@@ -249,7 +250,7 @@ def no_probe(world: Simulator) -> None:
     world.tables["probes"].clear()
 
 
-@fault("failed", independence__recomputed="failed", control__switch="failed")
+@fault("failed", independence__recomputed="failed", control__switch="failed", configuration__as_asked="failed")
 def actor_skipped_the_recompute(world: Simulator) -> None:
     world.row("facts", arm="aligned", worker="actor", name="settings.force_on_policy_ratio")["value"] = "true"
 
@@ -282,7 +283,7 @@ def trained_under_a_later_version(world: Simulator) -> None:
     world.row("trajectories", arm="aligned", round=3, trajectory=1)["trainer_version"] = 4
 
 
-@fault("failed", versions__one="failed")
+@fault("failed", versions__one="failed", configuration__as_asked="failed")
 def asynchronous_rollout(world: Simulator) -> None:
     world.replace("num_gpu_blocks = 22", "num_gpu_blocks = 22\nasync_rollout = true")
 
@@ -318,6 +319,21 @@ for parameter, value in {
         Fault(
             name=f"sampling_{parameter}",
             change=sampling_with(**{parameter: value}),
+            verdict="failed",
+            broken={"sampling.conforming": "failed", "contract.logits-processors": "failed"},
+        )
+    )
+
+
+for name, text in {
+    "stated_twice": json.dumps(SAMPLING)[:-1] + ', "temperature": 1.0}',
+    "not_a_number": json.dumps(SAMPLING)[:-1] + ', "seed": NaN}',
+    "not_unicode": json.dumps(SAMPLING)[:-1] + ', "\\ud800": 1}',
+}.items():
+    FAULTS.append(
+        Fault(
+            name=f"sampling_{name}",
+            change=lambda world, text=text: world.rows("trajectories")[0].update(sampling=text),
             verdict="failed",
             broken={"sampling.conforming": "failed", "contract.logits-processors": "failed"},
         )
@@ -469,23 +485,29 @@ def batch_never_changed_its_size(world: Simulator) -> None:
         row["value"] = 1
 
 
-@fault("failed", contract__context_parallel="failed")
+@fault("failed", contract__context_parallel="failed", configuration__as_asked="failed")
 def context_parallelism(world: Simulator) -> None:
     world.replace("num_gpu_blocks = 22", "num_gpu_blocks = 22\ndecode_context_parallel_size = 2")
 
 
-@fault("failed", contract__fp8_scales="failed")
+@fault("failed", contract__fp8_scales="failed", configuration__as_asked="failed")
 def quantized(world: Simulator) -> None:
     world.replace("num_gpu_blocks = 22", 'num_gpu_blocks = 22\nquantization = "fp8"')
 
 
-@fault("failed", contract__log_softmax="failed", control__switch="failed")
+@fault("failed", contract__log_softmax="failed", control__switch="failed", configuration__as_asked="failed")
 def processed_logprobs(world: Simulator) -> None:
     said = world.row("facts", arm="aligned", worker="engine", name="settings.logprobs_mode")
     said["value"] = '"processed_logprobs"'
 
 
-@fault("vacuous", contract__kernels="not_run", contract__log_softmax="not_run", control__switch="not_run")
+@fault(
+    "vacuous",
+    contract__kernels="not_run",
+    contract__log_softmax="not_run",
+    control__switch="not_run",
+    configuration__as_asked="not_run",
+)
 def workers_said_nothing_of_themselves(world: Simulator) -> None:
     world.tables["facts"].clear()
 
@@ -587,7 +609,7 @@ def one_control_round_too_few(world: Simulator) -> None:
         world.remove(table, arm="control", round=1)
 
 
-@fault("failed", control__switch="failed")
+@fault("failed", control__switch="failed", configuration__as_asked="failed")
 def control_differs_in_more_than_the_switch(world: Simulator) -> None:
     for worker in ("engine", "actor"):
         world.row("facts", arm="control", worker=worker, name="dtype")["value"] = '"float32"'
@@ -602,10 +624,104 @@ def switch_was_never_off(world: Simulator) -> None:
 # Rule 12
 
 
-@fault("vacuous", informative__entropy="vacuous", informative__patterns="vacuous")
+@fault("failed", informative__entropy="vacuous", informative__patterns="vacuous", refits__consecutive="failed")
 def all_uniform_logprobs(world: Simulator) -> None:
     for row in world.response():
         row |= {f"{side}_bits": UNIFORM for side in ("rollout", "recompute", "train", "prefill")}
+
+
+# Evidence that passes every rule word by word, and is not what a run leaves
+
+
+@fault("failed", refits__consecutive="failed")
+def a_round_written_down_twice(world: Simulator) -> None:
+    for table in ("tokens", "trajectories"):
+        copies = world.rows(table, arm="aligned", round=2)
+        for row, copy in zip(world.rows(table, arm="aligned", round=3), copies, strict=True):
+            row.update({name: value for name, value in copy.items() if name != "round" and "version" not in name})
+
+
+@fault("failed", refits__frozen="failed")
+def whole_layers_frozen(world: Simulator) -> None:
+    first = {(row["arm"], row["tensor"]): dict(row) for row in world.rows("refits", version=0)}
+    for row in world.rows("refits"):
+        if row["tensor"] in {"layer.0", "layer.1"}:
+            row.update(first[row["arm"], row["tensor"]] | {"version": row["version"], "frozen": "too slow"})
+
+
+@fault("failed", refits__frozen="failed")
+def a_layer_left_out_of_the_refits(world: Simulator) -> None:
+    world.remove("refits", tensor="layer.1")
+
+
+@fault("failed", tokens__aligned="failed")
+def response_tokens_hidden_in_the_prompt(world: Simulator) -> None:
+    found = world.row("trajectories", arm="aligned", round=1, trajectory=1)
+    found |= {"prompt_tokens": found["prompt_tokens"] + 2, "response_tokens": found["response_tokens"] - 2}
+    for row in world.rows("tokens", arm="aligned", round=1, trajectory=1)[4:6]:
+        row.update({"mask": False} | {f"{side}_bits": None for side in ("rollout", "recompute", "train", "prefill")})
+
+
+@fault("failed", independence__probe="failed")
+def one_token_probed(world: Simulator) -> None:
+    world.tables["probes"] = [world.rows("probes", layer=layer)[0] for layer in range(3)]
+
+
+@fault("failed", independence__probe="failed")
+def probed_tokens_of_another_place(world: Simulator) -> None:
+    for row in world.rows("probes"):
+        row["position"] += 1
+
+
+@fault("failed", independence__probe="failed")
+def probed_rows_twice(world: Simulator) -> None:
+    world.tables["probes"] += [dict(row) for row in world.rows("probes", layer=0)]
+
+
+@fault("failed", independence__probe="failed")
+def fewer_sequences_probed_than_asked_for(world: Simulator) -> None:
+    world.replace("control_rounds = 2", "control_rounds = 2\nprobe_sequences = 2")
+
+
+@fault("failed", engine__prefill="failed")
+def prefill_of_one_token(world: Simulator) -> None:
+    for row in world.response(round=0)[1:]:
+        row["prefill_bits"] = None
+
+
+@fault("failed", control__within="failed", control__across="failed")
+def control_arm_of_nan(world: Simulator) -> None:
+    for row in world.response("control"):
+        row |= {"recompute_bits": NAN, "train_bits": NAN, "prefill_bits": NAN}
+
+
+@fault("failed", control__switch="failed")
+def the_arms_exchanged(world: Simulator) -> None:
+    for row in world.rows("facts", name="op_set"):
+        row["value"] = {'"native"': '"plain"', '"plain"': '"native"'}[row["value"]]
+
+
+@fault("failed", exclusions__refused="failed")
+def refused_for_another_reason(world: Simulator) -> None:
+    world.rows("refusals")[0]["field"] = "engine.max_model_len"
+
+
+@fault("failed", configuration__as_asked="failed")
+def another_dtype_than_asked_for(world: Simulator) -> None:
+    for row in world.rows("facts", name="dtype"):
+        row["value"] = '"float32"'
+
+
+@fault("failed", configuration__as_asked="failed")
+def a_setting_that_the_recipe_does_not_know(world: Simulator) -> None:
+    for arm in ("aligned", "control"):
+        world.tables["facts"].append({"arm": arm, "worker": "engine", "name": "settings.turbo", "value": "true"})
+
+
+@fault("failed", sampling__sampler="failed")
+def more_draws_than_a_certificate_can_count(world: Simulator) -> None:
+    for row in world.rows("sampler"):
+        row["draws"] *= 2**50
 
 
 @pytest.fixture

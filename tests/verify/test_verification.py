@@ -106,7 +106,7 @@ def test_a_producer_who_signs_better_findings_than_the_evidence_carries(world: S
         (("overhead", "ratio"), "1.0000"),
         (("checks", 0, "basis"), "attested"),
         (("probes", 0, "changedTrain"), 7),
-        (("refits", "versions", 3, "mastersChanged"), 5),
+        (("refits", "versions", 3, "mastersChanged"), 6),
         (("exclusions", 0, "by"), "the engine"),
     ],
 )
@@ -248,6 +248,38 @@ def test_a_row_file_without_an_id(world: Simulator, path: Path) -> None:
     assert failed(check(world.sign(path)))["recipe and row"].startswith("row.toml: found no id in it")
 
 
+@pytest.mark.parametrize(
+    ("setting", "fault"),
+    [
+        ("threads = 200", "recipe.toml: engine.threads: found 200; accepted: 1 … 4"),
+        ("enable_lora = true", "recipe.toml: engine.enable_lora: found True; accepted: false"),
+        ('quantization = "fp8"', "recipe.toml: engine.quantization: found 'fp8'; accepted: unset"),
+    ],
+)
+def test_a_recipe_that_the_row_does_not_certify(world: Simulator, path: Path, setting: str, fault: str) -> None:
+    world.replace("num_gpu_blocks = 22", f"num_gpu_blocks = 22\n{setting}")
+    assert failed(check(world.sign(path)))["recipe and row"].startswith(fault)
+
+
+@pytest.mark.parametrize(
+    ("gate", "fault"),
+    [
+        (b"", "row.toml: gate.engine: found nothing"),
+        (b"[gate]\nengine = 5\n", "row.toml: gate.engine: found nothing"),
+        (b"[gate.engine]\nthreads = { min = 9, max = 1 }\n", "row.toml: gate.engine.threads: found {'min': 9"),
+        (b"[gate.engine]\n", "recipe.toml: engine.kind: found an unknown setting; accepted: no settings at all"),
+    ],
+)
+def test_a_row_file_without_a_gate(world: Simulator, path: Path, gate: bytes, fault: str) -> None:
+    world.row_toml = b'id = "cpu"\n' + gate
+    assert failed(check(world.sign(path)))["recipe and row"].startswith(fault)
+
+
+def test_seeds_that_are_not_the_recipe_s(world: Simulator, path: Path) -> None:
+    report = check(world.sign(path, seeds={"model": "0", "workload": "1"}))
+    assert "seeds.workload: found 1; accepted: 0, as in recipe.toml" in failed(report)["recipe and row"]
+
+
 def test_a_weaker_recipe_does_not_carry_the_findings(world: Simulator, path: Path) -> None:
     findings = world.judge(path.parent / "elsewhere").to_dict()
     world.replace("min_tokens = 300", "min_tokens = 1")
@@ -290,6 +322,7 @@ def test_every_check_is_a_claim_with_its_basis(world: Simulator, path: Path) -> 
         "training.first-forward",
         "contract.kernels",
         "contract.log-softmax",
+        "configuration.as-asked",
         "scheduler.preemptions",
         "scheduler.chunked-prefills",
         "overhead.budget",

@@ -57,7 +57,10 @@ class EvidenceReader:
             with pq.ParquetFile(
                 path, read_dictionary=list(codes_for), pre_buffer=False, buffer_size=_READ_BYTES
             ) as file:
-                yield from file.iter_batches(batch_size=BATCH_ROWS, columns=columns)
+                for batch in file.iter_batches(batch_size=BATCH_ROWS, columns=columns):
+                    for column in batch.columns:
+                        _check_text(column)
+                    yield batch
         except (pa.ArrowException, OSError) as fault:
             raise self._unreadable(path, fault) from None
 
@@ -127,6 +130,17 @@ class EvidenceReader:
             accepted="a whole Parquet file",
             next_step="Get the evidence again; this copy is damaged.",
         )
+
+
+def _check_text(column: pa.Array) -> None:
+    """Parquet readers take any bytes for text; of a dictionary, each entry is looked at once.
+
+    Raises:
+        pyarrow.ArrowInvalid: not UTF-8.
+    """
+    texts = column.dictionary if isinstance(column, pa.DictionaryArray) else column
+    if pa.types.is_string(texts.type):
+        texts.validate(full=True)
 
 
 def schema_difference(found: pa.Schema, accepted: pa.Schema) -> tuple[str, str, str] | None:

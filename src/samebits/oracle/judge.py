@@ -13,6 +13,7 @@ from samebits.oracle.evidence import EvidenceReader
 from samebits.oracle.findings import Findings
 from samebits.oracle.measured import measure
 from samebits.oracle.rules import (
+    configuration,
     contract,
     control,
     equality,
@@ -44,6 +45,7 @@ def judge(folder: Path, recipe: Recipe, *, error: type[SamebitsError] = InputErr
         *sampling.check(measured, recipe),
         *refits.check(measured, recipe),
         *contract.check(measured, recipe),
+        *configuration.check(measured, recipe),
         overhead.check(cost),
         *exclusions.check(measured, recipe),
         *control.check(measured, recipe),

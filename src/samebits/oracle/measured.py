@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -17,6 +17,9 @@ from samebits.oracle.tokens import Tokens
 from samebits.oracle.trajectories import ArmTrajectories
 
 Row = dict[str, Any]
+
+LARGEST: Final = 2**32
+"""Of what a scheduler counts in one round; sums of such counts have a place in a certificate."""
 
 
 class Event(NamedTuple):
@@ -33,6 +36,8 @@ class Probe:
     """Rule 3's probe of one layer, tokens counted."""
 
     compared: int = 0
+    places: set[tuple[int, int]] = field(default_factory=set)
+    """(trajectory, position) of each token; a probe covers a few sequences."""
     changed_recompute: int = 0
     changed_train: int = 0
     different_before: int = 0
@@ -74,8 +79,15 @@ def measure(reader: EvidenceReader) -> Measured:
     for row in reader.records("refits"):
         refits[str(row["arm"])].append(row)
     counters: defaultdict[tuple[str, str], list[int]] = defaultdict(list)
+    counted: set[tuple[object, ...]] = set()
     for row in reader.records("counters"):
-        counters[str(row["arm"]), str(row["counter"])].append(_int(row["value"]))
+        key, value = (row["arm"], row["counter"], row["round"]), _int(row["value"])
+        if key in counted:
+            raise reader.fault("counters: counter", found=f"{key[1]!r} twice for one round", accepted="each once")
+        if not 0 <= value <= LARGEST:
+            raise reader.fault("counters: value", found=value, accepted=f"0 to {LARGEST}")
+        counted.add(key)
+        counters[str(row["arm"]), str(row["counter"])].append(value)
     facts: defaultdict[tuple[str, str], dict[str, str]] = defaultdict(dict)
     for row in reader.records("facts"):
         said = facts[str(row["arm"]), str(row["worker"])]
@@ -94,7 +106,7 @@ def measure(reader: EvidenceReader) -> Measured:
         events=[row for row in reader.records("events") if row["arm"] == "aligned"],
         refusals=list(reader.records("refusals")),
         sampler=list(reader.records("sampler")),
-        timings=list(reader.records("timings")),
+        timings=_nonnegative(reader, "timings", "nanoseconds"),
         facts=dict(facts),
     )
 
@@ -103,21 +115,33 @@ def _probes(reader: EvidenceReader) -> dict[int, Probe]:
     names = ("recompute_bits", "recompute_probed_bits", "train_bits", "train_probed_bits")
     found: defaultdict[int, Probe] = defaultdict(Probe)
     for batch in reader.batches("probes"):
-        layers = values(batch.column("layer"), np.int32)
+        layers, trajectories, positions = (
+            values(batch.column(name), np.int32) for name in ("layer", "trajectory", "position")
+        )
         sides = [values(batch.column(name), np.uint32) for name in names]
         for layer in np.unique(layers).tolist():
-            recompute, recompute_probed, train, train_probed = (side[layers == layer] for side in sides)
+            here = layers == layer
+            recompute, recompute_probed, train, train_probed = (side[here] for side in sides)
             finite = np.ones(recompute.size, dtype=np.bool_)
             for side in (recompute, recompute_probed, train, train_probed):
                 finite &= bits.is_finite(side)
             probe = found[layer]
             probe.compared += recompute.size
+            probe.places.update(zip(trajectories[here].tolist(), positions[here].tolist(), strict=True))
             probe.changed_recompute += int(np.count_nonzero(recompute != recompute_probed))
             probe.changed_train += int(np.count_nonzero(train != train_probed))
             probe.different_before += int(np.count_nonzero(recompute != train))
             probe.different_probed += int(np.count_nonzero(recompute_probed != train_probed))
             probe.non_finite += int(np.count_nonzero(~finite))
     return dict(sorted(found.items()))
+
+
+def _nonnegative(reader: EvidenceReader, table: str, column: str) -> list[Row]:
+    rows: list[Row] = list(reader.records(table))
+    for row in rows:
+        if row[column] < 0:
+            raise reader.fault(f"{table}: {column}", found=row[column], accepted="0 or more")
+    return rows
 
 
 def _int(value: object) -> int:

@@ -81,7 +81,8 @@ NEUTRAL: Final[Mapping[str, tuple[Accepts, str]]] = {
 def nonconforming(sampling: str) -> tuple[str, ...]:
     """What is wrong with one request's final effective sampling parameters (JSON text), nothing if they conform."""
     try:
-        stated = json.loads(sampling)
+        stated = json.loads(sampling, object_pairs_hook=_each_once, parse_constant=_no_number)
+        json.dumps(stated, ensure_ascii=False).encode()  # no lone surrogates: no two readers agree on those
     except (ValueError, RecursionError):
         stated = None
     if not isinstance(stated, dict):
@@ -90,7 +91,19 @@ def nonconforming(sampling: str) -> tuple[str, ...]:
     for name, value in stated.items():
         accepts, accepted = {**STATED, **NEUTRAL}.get(name, (None, ""))
         if accepts is None:
-            faults.append(f"{name} is not a known parameter")
+            faults.append(f"{name[:80]!r} is not a known parameter")
         elif not accepts(value):
             faults.append(f"{name} is {json.dumps(value)[:80]}, not {accepted}")
     return tuple(faults)
+
+
+def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Of a name that is stated twice, one reader takes the first value and another the last."""
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("a duplicate name")
+    return found
+
+
+def _no_number(text: str) -> Any:
+    raise ValueError(f"{text} is not JSON")

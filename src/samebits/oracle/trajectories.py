@@ -47,6 +47,8 @@ class ArmTrajectories:
     """By round: trajectories that had other neighbours in the training forward's packs than in the recompute's."""
     computed: dict[int, int] = field(default_factory=dict)
     """By round: tokens but the last of each trajectory, from which nothing is predicted."""
+    first_round: dict[int, tuple[int, int]] = field(default_factory=dict)
+    """Where the responses of round 0 begin and end, by trajectory: the probes run on some of these."""
     longest: int = 0
     empty: Faults = field(default_factory=Faults)
     shape: Faults = field(default_factory=Faults)
@@ -65,6 +67,7 @@ class _Round:
     number: int
     count: int = 0
     groups: list[Int32] = field(default_factory=list)
+    prompts: list[Int32] = field(default_factory=list)
     recompute_packs: list[Int32] = field(default_factory=list)
     train_packs: list[Int32] = field(default_factory=list)
 
@@ -115,6 +118,11 @@ def _check(arm: ArmTrajectories, round_: _Round, rows: dict[str, Int32]) -> None
     arm.computed[number] = arm.computed.get(number, 0) + int(tokens)
     arm.longest = max(arm.longest, int(rows["response_tokens"].max()))
     round_.groups.append(rows["group"])
+    round_.prompts.append(rows["prompt_tokens"])
+    if number == 0:
+        ends = rows["prompt_tokens"].astype(np.int64) + rows["response_tokens"]
+        columns = (trajectory, rows["prompt_tokens"], ends)
+        arm.first_round |= {one: (low, high) for one, low, high in zip(*(c.tolist() for c in columns), strict=True)}
     round_.recompute_packs.append(rows["recompute_pack"])
     round_.train_packs.append(rows["train_pack"])
 
@@ -142,7 +150,13 @@ def _close(arms: dict[str, ArmTrajectories], round_: _Round | None) -> None:
     arm.count += round_.count
     arm.by_round[round_.number] = round_.count
     arm.moved[round_.number] = _moved(np.concatenate(round_.recompute_packs), np.concatenate(round_.train_packs))
-    arm.group_sizes.update(np.unique_counts(np.concatenate(round_.groups)).counts.tolist())
+    groups, prompts = np.concatenate(round_.groups), np.concatenate(round_.prompts)
+    kinds, counts = np.unique_counts(groups)
+    arm.group_sizes.update(counts.tolist())
+    # A group answers one prompt; a longer one would hide response tokens behind the mask.
+    whole = np.unique(np.stack([groups, prompts]), axis=1).shape[1]
+    if whole != kinds.size:
+        arm.shape.add(f"{ARMS[round_.arm]}, round {round_.number}: a group has prompts of different lengths")
 
 
 def _moved(recompute: Int32, train: Int32) -> int:

@@ -25,7 +25,8 @@ from samebits.certificate import (
     open_certificate,
     read_limited,
 )
-from samebits.errors import InputError, InvalidCertificate
+from samebits.errors import GateError, InputError, InvalidCertificate
+from samebits.gate import settings as settings_gate
 from samebits.recipe import Recipe
 from samebits.verify.claims import claims
 from samebits.verify.difference import Difference, differences
@@ -85,7 +86,8 @@ class Verification:
         """3, second half: the copies of recipe and row are the ones that the predicate names, and fit each other.
 
         Raises:
-            InvalidCertificate: a copy is no subject, another digest or id, or the recipe is not for this row.
+            InvalidCertificate: a copy is no subject, another digest or id; the recipe is not for this row, or asks for
+                what the row's gate refuses; other seeds.
         """
         self._require("complete")
         said = self.certificate.predicate
@@ -96,12 +98,16 @@ class Verification:
                     f"subject {name}", found=digest or "no such subject", accepted=f"sha256 {material.sha256}"
                 )
         found = self._parse_recipe()
-        row_id = self._row_id()
+        row_id = self._row()["id"]
         for name, is_id, said_id in ((RECIPE, found.id, said.recipe.id), (ROW, row_id, said.row.id)):
             if is_id != said_id:
                 raise _invalid(f"{name}: id", found=repr(is_id), accepted=f"{said_id!r}, as the predicate says")
         if row_id not in found.rows:
             raise _invalid(f"{RECIPE}: rows", found=", ".join(found.rows), accepted=f"a list that has {row_id!r}")
+        self._check_gate(found)
+        for name, seed in (("model", found.model.seed), ("workload", found.workload.seed)):
+            if said.seeds.get(name) != str(seed):
+                raise _invalid(f"seeds.{name}", found=said.seeds.get(name), accepted=f"{seed}, as in {RECIPE}")
         self._recipe = found
         self.state = "sourced"
 
@@ -155,12 +161,37 @@ class Verification:
         except InputError as error:
             raise _invalid(error.field, found=error.found, accepted=error.accepted) from None
 
-    def _row_id(self) -> str:
-        # Only the id: rows of later kits have other fields, and old certificates must still verify.
+    def _row(self) -> dict[str, Any]:
+        # Only id and gate: rows of later kits have other fields, and old certificates must still verify.
         try:
-            return str(tomllib.loads(self._read(ROW).decode())["id"])
-        except (ValueError, KeyError, RecursionError):
-            raise _invalid(ROW, found="no id in it", accepted="a row file") from None
+            row = tomllib.loads(self._read(ROW).decode())
+        except (ValueError, RecursionError):
+            row = {}
+        if not isinstance(row.get("id"), str):
+            raise _invalid(ROW, found="no id in it", accepted="a row file")
+        return row
+
+    def _check_gate(self, recipe: Recipe) -> None:
+        """The recipe asks for nothing that the row's gate refuses: such a run cannot have been constructed."""
+        gate = self._row().get("gate")
+        for name, settings in (("engine", recipe.engine), ("actor", recipe.actor)):
+            table = gate.get(name) if isinstance(gate, dict) else None
+            if not isinstance(table, dict):
+                raise _invalid(f"{ROW}: gate.{name}", found="nothing", accepted="a table: what the row certifies")
+            table = table | _of_family(gate, recipe.model.family, name)
+            try:
+                accepted = settings_gate.accepted_from_json(table, where=f"{ROW}: gate.{name}")
+                settings_gate.check(settings.model_dump(), accepted, where=f"{RECIPE}: {name}")
+            except (InputError, GateError) as error:
+                raise _invalid(error.field, found=error.found, accepted=error.accepted) from None
+
+
+def _of_family(gate: Any, family: str, name: str) -> dict[str, Any]:
+    """``[gate.family.FAMILY.NAME]``: what a row certifies of one model family in place of its general rule."""
+    table: Any = gate
+    for key in ("family", family, name):
+        table = table.get(key, {}) if isinstance(table, dict) else {}
+    return table if isinstance(table, dict) else {}
 
 
 def verify(

@@ -8,8 +8,8 @@ from samebits.oracle.findings import Check, Faults, settle
 from samebits.oracle.measured import Measured
 from samebits.recipe import Recipe
 
-SWITCH: Final = {"native": frozenset({"op_set"})}
-"""The aligned switch, by the kind of engine: what the two arms may, and must, differ in."""
+SWITCH: Final = {"native": {"op_set": {"aligned": '"native"', "control": '"plain"'}}}
+"""The aligned switch, by the kind of engine: what the two arms may, and must, differ in, and how each is set (JSON)."""
 
 WORKERS: Final = ("engine", "actor")
 
@@ -52,6 +52,10 @@ def _prefill(measured: Measured) -> Check:
     wrong = pair.mismatches or pair.non_finite
     if wrong:
         faults.add(f"{wrong} of {pair.compared} tokens differ between rollout and prefill, or are not finite", wrong)
+    aligned = measured.tokens.arms["aligned"]
+    scored = sum(aligned.rounds[round_] for round_, digests in aligned.digests.items() if "prefill" in digests)
+    if pair.compared < scored:
+        faults.add(f"only {pair.compared} of {scored} tokens were scored in the rounds that the prefill scored")
     return settle(
         "engine.prefill",
         11,
@@ -78,11 +82,15 @@ def _differs(measured: Measured, name: str, pairs: list[tuple[str, str]], words:
     control = measured.tokens.arms["control"]
     counts = [control.pairs[pair].mismatches for pair in pairs]
     compared = max(control.pairs[pair].compared for pair in pairs)
+    faults = Faults()
+    broken = max(control.pairs[pair].non_finite for pair in pairs)
+    if broken:
+        faults.add(f"{broken} tokens of the control arm are not finite: it is broken, not merely switched off", broken)
     return settle(
         name,
         11,
         exercised=min(counts),
-        faults=Faults(),
+        faults=faults,
         passed=f"without the switch, {min(counts)} of {compared} tokens differ: {words}",
         vacuous=f"without the switch, none of {compared} tokens differs: {words}",
     )
@@ -96,10 +104,15 @@ def _switch(measured: Measured, recipe: Recipe) -> Check:
             detail = f"the {worker}'s own description is missing on an arm"
             return Check(name="control.switch", rule=11, status="not_run", exercised=0, detail=detail, basis="attested")
         different = {name for name, _, _ in _differences(measured, worker)}
-        exercised += len(different & switch)
-        for name in sorted(different - switch):
+        exercised += len(different & switch.keys())
+        for name, values in switch.items():
+            for arm, value in values.items():
+                said = measured.facts[arm, worker].get(name)
+                if said != value:
+                    faults.add(f"the {arm} {worker} says {name} is {said}, not {value}")
+        for name in sorted(different - switch.keys()):
             faults.add(f"the arms' {worker}s differ in {name} too")
-        for name in sorted(switch - different):
+        for name in sorted(switch.keys() - different):
             faults.add(f"the arms' {worker}s have the same {name}")
     return settle(
         "control.switch",

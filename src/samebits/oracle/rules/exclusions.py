@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 from samebits.oracle.findings import Check, Faults, settle
@@ -33,6 +34,8 @@ def check(measured: Measured, recipe: Recipe) -> list[Check]:
             faults.add(f"{name} was not refused")
         elif not all(row["by"] for row in attempts):
             faults.add(f"nobody is named who refused {name}")
+        elif not all(_is_about(row["field"], exclusion) for row in attempts):
+            faults.add(f"{name} was refused for another reason: {attempts[0]['field'][:80]!r}")
     return [
         settle(
             "exclusions.refused",
@@ -49,6 +52,11 @@ def check(measured: Measured, recipe: Recipe) -> list[Check]:
 def _attempts(measured: Measured, exclusion: Exclusion) -> list[Row]:
     wanted = _canonical(exclusion.set)
     return [row for row in measured.refusals if row["kind"] == exclusion.kind and _canonical_text(row["set"]) == wanted]
+
+
+def _is_about(field: str, exclusion: Exclusion) -> bool:
+    """Whether a refusal names what was excluded: a gate that refuses everything would refuse this too."""
+    return any(re.search(rf"(?<!\w){re.escape(name)}(?!\w)", field) for name in exclusion.set)
 
 
 def _entry(exclusion: Exclusion, attempts: list[Row]) -> dict[str, Any]:

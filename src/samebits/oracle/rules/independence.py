@@ -129,9 +129,18 @@ def _probe(measured: Measured, recipe: Recipe) -> Check:
     for layer in sorted(set(range(wanted)) ^ measured.probes.keys()):
         known = layer < wanted
         faults.add(f"layer {layer} was not probed" if known else f"layer {layer} is none of the model's {wanted}")
+    sequences = recipe.certification.probe_sequences
+    first = next(iter(measured.probes.values())).places
     for layer, probe in measured.probes.items():
         for fault in _probe_faults(probe):
             faults.add(f"layer {layer}: {fault}")
+        if probe.places != first or len(first) != probe.compared:
+            faults.add(f"layer {layer} was not probed at the tokens of the others, each once")
+    probed = {trajectory for trajectory, _ in first}
+    if len(probed) != sequences:
+        faults.add(f"{len(probed)} sequences were probed; the recipe asks for {sequences}")
+    if not _are_responses(first, measured.trajectories["aligned"].first_round):
+        faults.add("the probed tokens are not whole responses of round 0")
     return settle(
         "independence.probe",
         3,
@@ -140,6 +149,16 @@ def _probe(measured: Measured, recipe: Recipe) -> Check:
         passed="one ulp on the input norm of each layer in turn changes recompute and training forward alike",
         vacuous="no layer was probed",
     )
+
+
+def _are_responses(places: set[tuple[int, int]], responses: dict[int, tuple[int, int]]) -> bool:
+    """Whether ``places`` are all positions of some of ``responses``, each from its beginning to before its end."""
+    probed = {trajectory for trajectory, _ in places}
+    if not probed <= responses.keys() or sum(end - begin for begin, end in map(responses.__getitem__, probed)) != len(
+        places
+    ):
+        return False
+    return all(responses[trajectory][0] <= position < responses[trajectory][1] for trajectory, position in places)
 
 
 def _probe_faults(probe: Probe) -> list[str]:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections import Counter
 from typing import Any
 
 from samebits.oracle.findings import Check, Faults, settle
 from samebits.oracle.measured import Measured, Row
+from samebits.oracle.model_facts import layers
 from samebits.recipe import Recipe
 
 NAMES_LISTED = 20
 _NONE = "no refit was recorded"
+_LAYER = re.compile(r"(?:^|\.)layers?\.(\d+)(?:\.|$)")
 
 Versions = dict[int, dict[str, Row]]
 """By version, then by tensor."""
@@ -25,7 +28,7 @@ def check(measured: Measured, recipe: Recipe) -> list[Check]:
         _masters(versions),
         _deployed(versions),
         _carried(measured),
-        _frozen(versions),
+        _frozen(versions, layers(recipe.model)),
     ]
 
 
@@ -81,6 +84,12 @@ def _consecutive(measured: Measured, recipe: Recipe) -> Check:
     rounds = {round_ for round_, tokens in measured.tokens.arms["aligned"].rounds.items() if tokens}
     if rounds != set(range(wanted + 1)):
         faults.add(f"tokens were compared under the versions {_ranges(sorted(rounds))}; not 0 to {wanted}")
+    first: dict[str, int] = {}
+    for round_, digests in measured.tokens.arms["aligned"].digests.items():
+        # Other prompts, seeds and weights: whole rounds of equal bits are one round, written down twice.
+        before = first.setdefault(digests.get("rollout", f"none in {round_}"), round_)
+        if before != round_:
+            faults.add(f"rounds {before} and {round_} have the same logprobs, bit for bit: one is a copy")
     return settle(
         "refits.consecutive",
         7,
@@ -162,9 +171,15 @@ def _carried(measured: Measured) -> Check:
     )
 
 
-def _frozen(versions: Versions) -> Check:
-    """A tensor is frozen in all versions or in none, and not all are frozen."""
+def _frozen(versions: Versions, layers_wanted: int) -> Check:
+    """A tensor is frozen in all versions or in none, and something trains in every layer of the model."""
     faults = Faults()
+    trained = {
+        match[1] for name, row in _first(versions).items() if not row["frozen"] and (match := _LAYER.search(name))
+    }
+    idle = [layer for layer in range(layers_wanted) if str(layer) not in trained]
+    if versions and idle:
+        faults.add(f"nothing trains in layer {', '.join(map(str, idle[:NAMES_LISTED]))}")
     reasons = {name: row["frozen"] for name, row in _first(versions).items()}
     for version, tensors in versions.items():
         for name, row in tensors.items():
@@ -203,6 +218,7 @@ def _listed(names: list[str]) -> dict[str, Any]:
 
 
 def _ranges(numbers: list[int]) -> str:
-    if numbers and numbers == list(range(numbers[0], numbers[-1] + 1)):
+    # Sorted and distinct; never a list of all between two numbers that a file may have put far apart.
+    if numbers and numbers[-1] - numbers[0] == len(numbers) - 1:
         return f"{numbers[0]} to {numbers[-1]}"
     return ", ".join(map(str, numbers[:20])) or "none"

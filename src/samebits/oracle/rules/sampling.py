@@ -12,6 +12,8 @@ from samebits.recipe import Recipe
 REJECT_BELOW = 1e-6
 """The p-value under which a sampler is rejected: an exact sampler fails once in a million runs."""
 DRAWS_AT_LEAST = 1000
+DRAWS_AT_MOST = 2**53
+"""The largest whole number that a certificate has a place for."""
 
 
 def check(measured: Measured, recipe: Recipe) -> list[Check]:
@@ -46,6 +48,8 @@ def _sampler(measured: Measured) -> Check:
         faults.add("the probabilities are no distribution")
     if min(draws) < 0:
         faults.add("a count of draws is negative")
+    if sum(draws) > DRAWS_AT_MOST:
+        faults.add(f"more than {DRAWS_AT_MOST} draws")
     if faults:
         return settle("sampling.sampler", 6, exercised=0, faults=faults, passed="", vacuous="")
     fit = goodness_of_fit(probabilities, draws)
