@@ -97,3 +97,66 @@ def test_a_clock_adds_up_a_phase() -> None:
 )
 def test_control_rounds_are_spread_evenly(count: int, total: int, rounds: list[int]) -> None:
     assert _spread(count, total) == rounds
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[]",
+        "{}",
+        "{",
+        '{"phases": []}',
+        "[" * 100_000,
+    ],
+)
+def test_a_manifest_that_nobody_wrote(tmp_path: Path, text: str) -> None:
+    (tmp_path / "run.json").write_text(text)
+    with pytest.raises(InputError) as raised, folder.reopen(tmp_path):
+        pass
+    assert raised.value.field == f"run folder {tmp_path}"
+    assert raised.value.found.startswith("no readable run.json (")
+
+
+@pytest.mark.parametrize(
+    ("changed", "found"),
+    [
+        ({"phases": []}, "phases is not a dict"),
+        ({"phases": {"construct": 5}}, "phase construct is not a phase"),
+        ({"phases": {"aligned-round-003": {"stepped": 1, "weights_sha256": ""}}}, "phase aligned-round-003 is not"),
+        ({"phases": {"measured": {"on": "2026-11-30T00:00:00Z"}}}, "a run that was measured and never constructed"),
+        ({"parts": {"../tokens.parquet": "0"}}, "parts are not digests by file name"),
+        ({"run_id": 3}, "run_id is not a str"),
+        ({"colour": "red"}, "not an object with run_id, recipe"),
+    ],
+)
+def test_a_manifest_that_was_edited(tmp_path: Path, changed: dict[str, object], found: str) -> None:
+    with folder.create(tmp_path / "run", manifest()):
+        pass
+    path = tmp_path / "run" / "run.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | changed))
+    with pytest.raises(InputError) as raised, folder.reopen(tmp_path / "run"):
+        pass
+    assert raised.value.found.startswith(f"no readable run.json ({found}")
+
+
+def test_parts_are_known_again(tmp_path: Path) -> None:
+    with folder.create(tmp_path / "run", manifest()) as run:
+        part = run.parts / "sampler.sampler.parquet"
+        part.write_bytes(b"as measured")
+        run.finish("sampler")
+    with folder.reopen(tmp_path / "run") as run:
+        run.check_parts()
+        part.write_bytes(b"as wished")
+        with pytest.raises(InputError) as raised:
+            run.check_parts()
+        assert raised.value.field == str(part)
+        part.unlink()
+        with pytest.raises(InputError, match="found no such file"):
+            run.check_parts()
+
+
+def test_a_file_where_the_run_folder_belongs(tmp_path: Path) -> None:
+    (tmp_path / "run").touch()
+    with pytest.raises(InputError) as raised, folder.create(tmp_path / "run", manifest()):
+        pass
+    assert raised.value.found == "File exists"

@@ -92,6 +92,29 @@ def test_one_changed_byte_of_evidence_is_not_believed(
     assert samebits("verify", copy / "certificate.sigstore.json", "--key", key, home=home).code == 2
 
 
+def test_a_finished_run_whose_evidence_changed_is_not_resumed(
+    whole: tuple[Ended, Path], home: Path, tmp_path: Path
+) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(whole[1], copy)
+    (copy / "certificate.evidence" / "probes.parquet").write_bytes(b"other")
+    again = samebits("certify", "--resume", copy, "--unsigned", "--json", home=home)
+    assert (again.code, again.json["error"]) == (2, "invalid")
+
+
+@pytest.mark.parametrize("name", ["../../x", "a/b", "/x", "ü", "", "_x", ".x", "a..b", "x" * 129])
+def test_a_run_id_is_a_plain_name(home: Path, tmp_path: Path, name: str) -> None:
+    ended = samebits("certify", TINY, "--runs", tmp_path / "runs", "--run-id", name, "--json", home=home)
+    assert (ended.code, ended.json["field"]) == (2, "--run-id")
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_key_that_cannot_be_used_is_found_before_the_run(home: Path, tmp_path: Path) -> None:
+    ended = samebits("certify", TINY, "--runs", tmp_path / "runs", "--key", tmp_path / "none.pem", "--json", home=home)
+    assert (ended.code, ended.json["field"]) == (2, str(tmp_path / "none.pem"))
+    assert not (tmp_path / "runs").exists()
+
+
 def test_a_second_run_in_the_same_folder_is_refused(whole: tuple[Ended, Path], home: Path) -> None:
     _, run = whole
     again = samebits("certify", TINY, "--runs", run.parent, "--run-id", run.name, "--json", home=home)

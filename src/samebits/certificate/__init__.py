@@ -28,7 +28,7 @@ from samebits.certificate.keys import (
 )
 from samebits.certificate.predicate import DERIVED, VERDICTS, Kit, Material, Predicate, Reproduces, Resource, Run
 from samebits.certificate.revoked import Revocation, Revocations, load_revocations
-from samebits.certificate.signing import Signed, sign_run
+from samebits.certificate.signing import Signed, require_key, sign_run
 from samebits.certificate.statement import PREDICATE_TYPE, STATEMENT_LIMIT, Statement, Subject
 from samebits.certificate.store import (
     BUNDLE_SUFFIX,
@@ -84,6 +84,7 @@ __all__ = [
     "read_limited",
     "read_statement",
     "read_unverified",
+    "require_key",
     "sign",
     "sign_certificate",
     "sign_run",

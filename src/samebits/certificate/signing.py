@@ -56,6 +56,19 @@ def sign_run(run: Path, key_path: Path | None = None) -> Signed:
     )
 
 
+def require_key(key_path: Path | None = None) -> bool:
+    """Nothing is signed, but :func:`sign_run` would find its key; whether the user's default one was made for this.
+
+    Raises:
+        InputError: a key that cannot be used.
+        MachineError: there is no default key and it cannot be written.
+    """
+    if key_path is None:
+        return keys.ensure_default_key()[2]
+    keys.load_private(key_path)
+    return False
+
+
 def _statement_in(run: Path) -> Path:
     found = sorted(run.glob(f"*{store.STATEMENT_SUFFIX}")) if run.is_dir() else []
     if len(found) != 1:

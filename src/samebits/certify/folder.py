@@ -2,7 +2,8 @@
 
 ``runs/<id>/`` holds ``run.json`` (the manifest), ``certificate.evidence/`` (recipe, row and Parquet files),
 ``spool/`` and ``logs/``.  A phase first writes its evidence parts, then enters its name into the manifest by an
-atomic rename: what the manifest does not name was never done, so a run killed at any instant resumes cleanly.
+atomic rename: what the manifest does not name was never done, so a run killed at any instant resumes cleanly.  It
+notes the digest of each part too: a part that was changed or lost while the run lay still is not believed.
 """
 
 from __future__ import annotations
@@ -10,8 +11,8 @@ from __future__ import annotations
 import contextlib
 import json
 import shutil
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,6 +20,7 @@ import filelock
 
 from samebits.certificate import write_atomic
 from samebits.errors import InputError
+from samebits.hashing import sha256_file
 
 MANIFEST: Final = "run.json"
 STEM: Final = "certificate"
@@ -38,6 +40,8 @@ class Manifest:
     resumed: bool = False
     phases: dict[str, dict[str, Any]] = field(default_factory=dict)
     """Finished phases in order, each with what it found that later phases need."""
+    parts: dict[str, str] = field(default_factory=dict)
+    """sha256 of each finished phase's evidence parts, by file name."""
 
 
 class RunFolder:
@@ -82,13 +86,32 @@ class RunFolder:
         return phase in self.manifest.phases
 
     def finish(self, phase: str, **found: Any) -> None:
-        """Enter ``phase`` into the manifest; from here on it is believed."""
+        """Enter ``phase`` and the digests of its parts into the manifest; from here on it is believed."""
+        written = sorted(self.parts.glob(f"{phase}.*.parquet"))
+        self.manifest.parts |= {path.name: sha256_file(path) for path in written}
         self.manifest.phases[phase] = found
         self.save()
 
     def save(self) -> None:
         """Write the manifest atomically."""
         write_atomic(self.path / MANIFEST, json.dumps(asdict(self.manifest), indent=1).encode())
+
+    def check_parts(self) -> None:
+        """Nothing if the parts of all finished phases are as they were written.
+
+        Raises:
+            InputError: one is missing or has other bytes.
+        """
+        for name, digest in self.manifest.parts.items():
+            path = self.parts / name
+            found = f"sha256 {sha256_file(path)}" if path.is_file() else "no such file"
+            if found != f"sha256 {digest}":
+                raise InputError(
+                    str(path),
+                    found=found,
+                    accepted=f"sha256 {digest}, as its phase left it",
+                    next_step="Restore it, or start a new run: what was measured cannot be made up.",
+                )
 
     def fresh_spool(self) -> Path:
         """An empty spool; an earlier process' messages are not ours."""
@@ -105,15 +128,9 @@ def create(path: Path, manifest: Manifest) -> Iterator[RunFolder]:
     Raises:
         InputError: the folder holds something already, or cannot be made.
     """
-    if path.exists() and any(path.iterdir()):
-        raise InputError(
-            f"run folder {path}",
-            found="a folder that is not empty",
-            accepted="a new folder",
-            next_step=f"Choose another --run-id, or continue it with --resume {path}.",
-        )
     try:
         path.mkdir(parents=True, exist_ok=True)
+        occupied = any(path.iterdir())
     except OSError as error:
         raise InputError(
             f"run folder {path}",
@@ -121,6 +138,13 @@ def create(path: Path, manifest: Manifest) -> Iterator[RunFolder]:
             accepted="a folder that can be made",
             next_step="Choose another place with --runs.",
         ) from None
+    if occupied:
+        raise InputError(
+            f"run folder {path}",
+            found="a folder that is not empty",
+            accepted="a new folder",
+            next_step=f"Choose another --run-id, or continue it with --resume {path}.",
+        )
     with _owned(path):
         folder = RunFolder(path, manifest)
         for sub in (folder.evidence, folder.parts, folder.logs):
@@ -137,17 +161,51 @@ def reopen(path: Path) -> Iterator[RunFolder]:
         InputError: no manifest, a damaged one, or another process is running it.
     """
     try:
-        data = json.loads((path / MANIFEST).read_text())
-        manifest = Manifest(**data)
-    except (OSError, ValueError, TypeError) as error:
+        manifest = _parse((path / MANIFEST).read_text())
+    except (OSError, ValueError, RecursionError) as error:
         raise InputError(
             f"run folder {path}",
-            found=f"no readable {MANIFEST} ({error})",
+            found=f"no readable {MANIFEST} ({getattr(error, 'strerror', None) or error})",
             accepted="the folder of an unfinished run",
             next_step="Name a folder under runs/, or start a new run.",
         ) from None
     with _owned(path):
         yield RunFolder(path, manifest)
+
+
+_NEEDED: Final[Mapping[str, Mapping[str, type]]] = {
+    "construct": {"prepared": dict},
+    "round": {"stepped": bool, "weights_sha256": str},
+    "measured": {"on": str},
+    "judged": {"verdict": str},
+}
+"""What later phases read of a finished one, by the phase's name; rounds are all alike."""
+
+
+def _parse(text: str) -> Manifest:
+    """The manifest in ``text``.
+
+    Raises:
+        ValueError: not one that :meth:`RunFolder.save` wrote.
+    """
+    data = json.loads(text)
+    names = {one.name: one for one in fields(Manifest)}
+    if not isinstance(data, dict) or data.keys() - names:
+        raise ValueError(f"not an object with {', '.join(names)}")
+    kinds = {"resumed": bool, "phases": dict, "parts": dict}
+    for name in names:
+        kind = kinds.get(name, str)
+        if type(data.get(name)) is not kind:
+            raise ValueError(f"{name} is not a {kind.__name__}")
+    for phase, found in data["phases"].items():
+        needed = _NEEDED.get("round" if "-round-" in phase else phase, {})
+        if not isinstance(found, dict) or not all(isinstance(found.get(key), kind) for key, kind in needed.items()):
+            raise ValueError(f"phase {phase} is not a phase")
+    if not all(isinstance(digest, str) and Path(name).name == name for name, digest in data["parts"].items()):
+        raise ValueError("parts are not digests by file name")
+    if data["phases"].keys() & {"measured", "judged"} and "construct" not in data["phases"]:
+        raise ValueError("a run that was measured and never constructed")
+    return Manifest(**data)
 
 
 @contextlib.contextmanager

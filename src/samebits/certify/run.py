@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import datetime as dt
+import re
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-from samebits import pins
+from samebits import certificate, pins
 from samebits.certify import folder, statement
 from samebits.certify.clock import Clock
 from samebits.certify.folder import Manifest, RunFolder
@@ -37,7 +38,7 @@ def start(order: Order, *, runs: Path, run_id: str | None, reporter: Reporter) -
         SamebitsError: bad input or refused by the gate (exit code 2), or a worker or the machine failed (3).
     """
     now = dt.datetime.now(dt.UTC)
-    name = run_id or f"{now:%Y%m%dT%H%M%SZ}-{order.recipe.id}"
+    name = f"{now:%Y%m%dT%H%M%SZ}-{order.recipe.id}" if run_id is None else _run_id(run_id)
     manifest = Manifest(
         run_id=name,
         recipe=order.recipe.id,
@@ -82,19 +83,40 @@ def resume(order: Order, path: Path, *, reporter: Reporter) -> Finished:
 def _execute(order: Order, run: RunFolder, reporter: Reporter) -> Finished:
     clock = Clock("parent", -1)
     with reaping(), clock.phase("run", "parent"):
-        if not run.is_done("measured"):
-            pins.require(order.row)
-            measure(order, run, reporter)
-            run.finish("measured", on=statement.now())
-        reporter.live("assembling the evidence and judging it")
-        if not run.is_done("judged"):
-            EvidenceWriter(run.evidence, run.parts).assemble()
-        # Of a run that was judged before, the parts may be gone in part: its evidence is what counts.
-        findings = judge(run.evidence, order.recipe)
-        if not run.is_done("judged"):
-            statement.write(order, run, findings)
-            run.finish("judged", verdict=findings.verdict)
+        if run.is_done("judged"):
+            # Its parts are gone, or going: the evidence is what was signed or will be, and stays as it is.
+            said = certificate.read_unverified(run.statement)
+            certificate.check_subjects(said.subjects, run.evidence)
+            findings = judge(run.evidence, order.recipe)
+        else:
+            findings = _measured_and_judged(order, run, reporter)
         for leftover in ("spool", "parts"):
             shutil.rmtree(run.path / leftover, ignore_errors=True)
         run.exchange.unlink(missing_ok=True)
     return Finished(path=run.path, statement=run.statement, findings=findings, seconds=clock.seconds("run"))
+
+
+def _measured_and_judged(order: Order, run: RunFolder, reporter: Reporter) -> Findings:
+    run.check_parts()
+    if not run.is_done("measured"):
+        pins.require(order.row)
+        measure(order, run, reporter)
+        # A clock that was set back must not leave a run that ends before it began: no certificate can say that.
+        run.finish("measured", on=max(statement.now(), run.manifest.started_on))
+    reporter.live("assembling the evidence and judging it")
+    EvidenceWriter(run.evidence, run.parts).assemble()
+    findings = judge(run.evidence, order.recipe)
+    statement.write(order, run, findings)
+    run.finish("judged", verdict=findings.verdict)
+    return findings
+
+
+def _run_id(text: str) -> str:
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}", text) or ".." in text:
+        raise InputError(
+            "--run-id",
+            found=repr(text[:128]),
+            accepted="1 to 128 letters, digits, '.', '_' and '-', the first a letter or digit, no '..'",
+            next_step="Choose a plain name; --runs says where its folder is made.",
+        )
+    return text

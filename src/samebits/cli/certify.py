@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -43,6 +44,8 @@ def certify(
     somebody verifies the certificate. Interrupted runs continue with --resume FOLDER.
     """
     orders = _orders(recipes or [], row, resume, run_id)
+    # Before the run: a key that cannot be used would be found out at its very end.
+    key_created = False if unsigned else certificate.require_key(key)
     results = []
     with ConsoleReporter() as reporter:
         for order, reason in orders:
@@ -54,7 +57,7 @@ def certify(
                 finished = run_room.resume(order, resume, reporter=reporter)
             else:
                 finished = run_room.start(order, runs=runs, run_id=run_id, reporter=reporter)
-            signed = None if unsigned else certificate.sign_run(finished.path, key)
+            signed = None if unsigned else replace(certificate.sign_run(finished.path, key), key_created=key_created)
             results.append((order, finished, signed))
             reporter.line(f"{order.recipe.id}: {finished.findings.verdict} in {finished.seconds:.0f} s")
     if json:
@@ -90,7 +93,7 @@ def _orders(
             accepted=", ".join(recipe.known()),
             next_step="Name at least one, for instance: samebits certify dense-smollm2",
         )
-    if run_id and len(names) > 1:
+    if run_id is not None and len(names) > 1:
         raise InputError(
             "--run-id",
             found=f"one id for {len(names)} recipes",
