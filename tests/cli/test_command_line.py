@@ -80,6 +80,51 @@ def test_an_unknown_option_is_a_usage_error() -> None:
     assert "--bogus" in ended.stderr
 
 
+@pytest.mark.parametrize("arguments", [["certify", "--bogus"], ["verify", "one.sigstore.json"], ["nonsense"]])
+def test_a_usage_error_is_json_where_json_was_asked_for(arguments: list[str]) -> None:
+    ended = run(*arguments, "--json")
+    assert (ended.returncode, ended.stderr) == (2, "")
+    said = json.loads(ended.stdout)
+    assert (said["error"], said["field"]) == ("input", "command line")
+    assert said["next_step"].endswith("--help")
+
+
+def test_a_path_that_looks_like_markup_is_a_path(tmp_path: Path) -> None:
+    ended = run("certify", tmp_path / "[" / "x].toml")
+    assert ended.returncode == 2
+    assert ended.stderr.splitlines()[0] == f"input: {tmp_path}/[/x].toml"
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="a device that is always full")
+def test_a_full_disk_is_the_machine_s_fault() -> None:
+    with Path("/dev/full").open("w") as full:
+        ended = subprocess.run(
+            [sys.executable, "-m", "samebits", "show", "nothing.sigstore.json", "--json"],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+            timeout=120,
+        )
+    assert ended.returncode == 3
+    assert "found No space left on device" in ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
+def test_a_reader_that_went_away_has_not_read_a_pass() -> None:
+    with subprocess.Popen(
+        [sys.executable, "-m", "samebits", "show", "nothing.sigstore.json", "--json"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        process.stdout.close()
+        assert process.stderr is not None
+        assert process.stderr.read() == ""
+        assert process.wait(timeout=120) == 141
+
+
 def test_keygen_makes_a_pair_once(tmp_path: Path) -> None:
     made = run("keygen", "mine", "--folder", tmp_path, "--json")
     assert made.returncode == 0

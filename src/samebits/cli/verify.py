@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.markup import escape
 
 from samebits import verify as verify_room
 from samebits.cli.output import console, print_json, styled, table
@@ -60,6 +61,7 @@ def verify_all(
         shown = table("certificate", "declared", "found", "")
         for outcome in outcomes:
             word = "passed" if outcome.as_declared else "failed"
-            shown.add_row(outcome.path, str(outcome.declared), str(outcome.found), f"{styled(word)} {outcome.reason}")
+            reason = f"{styled(word)} {escape(outcome.reason)}"
+            shown.add_row(escape(outcome.path), str(outcome.declared), str(outcome.found), reason)
         console.print(shown)
     raise typer.Exit(0 if all(outcome.as_declared for outcome in outcomes) else 2)
