@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from engine_crowd import MODEL, build, crowd, outcome, whole
 
+from engine_crowd import MODEL, build, crowd, outcome, whole
 from samebits.engine.protocol import Counters
 from samebits.models import save_folder, seeded_config, seeded_weights
 

@@ -248,7 +248,10 @@ def test_what_only_the_gate_refuses_is_well_formed(small, field, value):
         (
             'quantization = "fp8"\n\n',
             "\n",
-            "r.toml: engine.quantization: found nothing; accepted: 'fp8', as [model.ds4] has it. Correct one of the two.",
+            (
+                "r.toml: engine.quantization: found nothing; "
+                "accepted: 'fp8', as [model.ds4] has it. Correct one of the two."
+            ),
         ),
         (
             'quantization = "fp8"\n\n',
