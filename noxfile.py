@@ -92,7 +92,7 @@ def verify(session: nox.Session) -> None:
 def bench(session: nox.Session) -> None:
     """Ratios, each measured in one run on this machine."""
     install(session, run=True)
-    for script in session.posargs or ("oracle", "digest", "ops", "engine", "actor"):
+    for script in session.posargs or ("oracle", "digest", "ops", "engine", "actor", "ds4"):
         session.run("python", f"bench/{script}.py")
 
 
