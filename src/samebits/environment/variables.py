@@ -91,9 +91,10 @@ def _ours(threads: int) -> dict[str, str]:
         # Otherwise the libraries take fewer threads when the machine is busy.
         "OMP_DYNAMIC": "FALSE",
         "MKL_DYNAMIC": "FALSE",
-        # A thread that waits sleeps.  Spinning is a little faster on an idle machine and ten times slower on a busy
-        # one: the waiting thread takes the core from the one it waits for.
+        # A thread that waits soon sleeps.  Endless spinning is ten times slower on a busy machine: the waiting thread
+        # takes the core from the one it waits for.  GNU OpenMP, which torch brings, may spin for some microseconds.
         "OMP_WAIT_POLICY": "PASSIVE",
+        "GOMP_SPINCOUNT": "2000",
         # Sets and dicts of strings iterate in the same order in every run.
         "PYTHONHASHSEED": "0",
         # A worker that is killed has its last words in the log already.
