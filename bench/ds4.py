@@ -44,7 +44,7 @@ class Pair:
             folder, op_set, asked.actor.model_dump(), asked.engine.max_model_len, gate["actor"]
         )
         self.file = folder / f"{op_set}.safetensors"
-        self.tokens: defaultdict[str, int] = defaultdict(int)
+        self.tokens: defaultdict[str, list[int]] = defaultdict(list)
         self.seconds: Seconds = defaultdict(list)
 
     def round(self, plan: RoundPlan, version: int) -> None:
@@ -71,7 +71,7 @@ class Pair:
 
     def _note(self, phase: str, began: float, tokens: int) -> None:
         self.seconds[phase].append(time.perf_counter() - began)
-        self.tokens[phase] = tokens
+        self.tokens[phase].append(tokens)
 
 
 def main() -> None:
@@ -103,12 +103,18 @@ def main() -> None:
 def report(pairs: dict[str, Pair], averages: EventList, arguments: argparse.Namespace) -> None:
     phases = {}
     for phase in pairs["native"].seconds:
-        native, plain = (
-            statistics.median(pair.seconds[phase][: arguments.rounds]) for pair in (pairs["native"], pairs["plain"])
-        )
+        rates = {
+            name: statistics.median(
+                tokens / seconds
+                for tokens, seconds in zip(
+                    pair.tokens[phase][: arguments.rounds], pair.seconds[phase][: arguments.rounds], strict=True
+                )
+            )
+            for name, pair in pairs.items()
+        }
         phases[phase] = {
-            "tokens_per_second": round(pairs["native"].tokens[phase] / native),
-            "native_over_plain": round(native / plain, 3),
+            "tokens_per_second": round(rates["native"]),
+            "native_over_plain": round(rates["plain"] / rates["native"], 3),
         }
     total = sum(average.self_cpu_time_total for average in averages)
     longest = sorted(averages, key=lambda average: -average.self_cpu_time_total)[: arguments.top]

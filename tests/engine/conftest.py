@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 import torch
-from engine_crowd import MODEL, build
 
+from engine_crowd import MODEL, build
 from samebits.engine.native import NativeEngine
 from samebits.models import save_folder, seeded_config, seeded_weights
 

@@ -6,9 +6,9 @@ import sys
 
 import numpy as np
 import pytest
-from engine_crowd import crowd, gate_for, outcome, settings, whole
 from safetensors.torch import load_file
 
+from engine_crowd import crowd, gate_for, outcome, settings, whole
 from samebits import bits
 from samebits.engine.protocol import Constructed, Generated, Refitted, Sealed
 from samebits.engine.worker import main
