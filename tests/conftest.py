@@ -1,0 +1,8 @@
+from __future__ import annotations
+
+import signal
+
+
+def pytest_configure() -> None:
+    """Lets the programs under test be interrupted: a shell that starts tests in the background ignores SIGINT for all."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
