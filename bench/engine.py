@@ -24,7 +24,7 @@ from samebits.engine.native.forward import Forward
 from samebits.engine.protocol import Request, WholeSequence
 from samebits.models import open_decoder, save_folder
 from samebits.recipe import CONFORMING
-from samebits.recipe.model import Engine
+from samebits.recipe.model import NativeSettings
 
 VOCABULARY, HIDDEN, INNER, KEYS = 49152, 576, 1536, 192
 PROMPT, RESPONSE, KEY_SLOTS, ROWS = 48, 24, 128, 32
@@ -61,7 +61,7 @@ def write_model(folder: Path, layers: int) -> None:
 
 
 def engine(folder: Path, op_set: str, sequences: int, threads: int) -> NativeEngine:
-    settings = Engine(
+    settings = NativeSettings(
         max_model_len=KEY_SLOTS,
         max_num_seqs=sequences,
         max_num_batched_tokens=PROMPT * sequences,

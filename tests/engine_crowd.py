@@ -8,7 +8,7 @@ from typing import Any
 from samebits.engine.native import NativeEngine
 from samebits.engine.protocol import Generated, Request, WholeSequence
 from samebits.recipe import CONFORMING
-from samebits.recipe.model import DenseShape, Engine, Model
+from samebits.recipe.model import DenseShape, Model, NativeSettings
 
 VOCAB = 96
 
@@ -33,7 +33,7 @@ MODEL = Model(
 
 def settings(**changed: Any) -> dict[str, Any]:
     """Settings roomy enough that nothing waits: a test narrows what it is about."""
-    roomy = Engine(
+    roomy = NativeSettings(
         max_model_len=64, max_num_seqs=16, max_num_batched_tokens=256, block_size=8, num_gpu_blocks=128, threads=1
     )
     return {**roomy.model_dump(), **changed}

@@ -29,7 +29,7 @@ from samebits.observed import Observed
 from samebits.ops import elementwise, fp8
 from samebits.ops.native.sparse import NativeSparse
 from samebits.ops.observer import Record
-from samebits.recipe.model import Actor, Ds4Shape, Engine, Model
+from samebits.recipe.model import Actor, Ds4Shape, Model, NativeSettings
 from samebits.recipe.sampling import CONFORMING
 
 HEADS, EXPERTS = 4, 16
@@ -62,7 +62,7 @@ SHAPE = Ds4Shape(
 )
 MODEL = Model(family="ds4", source="seeded", seed=5, ds4=SHAPE)
 SLOTS = 112
-ENGINE = Engine(
+ENGINE = NativeSettings(
     max_model_len=SLOTS,
     max_num_seqs=16,
     max_num_batched_tokens=46,

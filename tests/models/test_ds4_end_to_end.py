@@ -10,7 +10,7 @@ from samebits.actor.protocol import Tokens
 from samebits.engine.native import NativeEngine
 from samebits.engine.protocol import Request, WholeSequence
 from samebits.models import open_folder, save_folder, seeded_config, seeded_weights
-from samebits.recipe.model import Actor, Ds4Shape, Engine, Model
+from samebits.recipe.model import Actor, Ds4Shape, Model, NativeSettings
 from samebits.recipe.sampling import CONFORMING
 
 SHAPE = Ds4Shape(
@@ -41,7 +41,7 @@ SHAPE = Ds4Shape(
     selection_bias=512.0,
 )
 SLOTS = 96
-ENGINE = Engine(
+ENGINE = NativeSettings(
     max_model_len=SLOTS, max_num_seqs=6, max_num_batched_tokens=24, block_size=16, num_gpu_blocks=46, threads=1
 ).model_dump()
 ACTOR = Actor(threads=1, learning_rate=1e-2, recompute_pack=3, train_pack=4).model_dump()

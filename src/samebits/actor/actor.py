@@ -23,7 +23,7 @@ from samebits.actor.protocol import Computed, Constructed, Exported, Probed, Rep
 from samebits.actor.sealing import Vault, seal, to_lists
 from samebits.actor.sequence import Sequence as CallSequence
 from samebits.actor.sequence import Stage
-from samebits.actor.settings import certified, refuse_shared_sides
+from samebits.actor.settings import Settings, certified, refuse_shared_sides
 from samebits.actor.trajectories import check_rewards, check_trajectories
 from samebits.actor.ulp import one_ulp_away
 from samebits.actor.update import PolicyUpdate
@@ -32,10 +32,9 @@ from samebits.errors import InputError
 from samebits.models import open_folder
 from samebits.models.family import Decoder
 from samebits.models.folder import config_dtype
-from samebits.ops import opset
+from samebits.ops import open_op_set
 from samebits.ops.observer import Record
 from samebits.ops.opset import OpSet
-from samebits.recipe.model import Actor
 
 
 class NativeActor:
@@ -45,15 +44,19 @@ class NativeActor:
     """
 
     def __init__(
-        self, decoder: Decoder, weights: Mapping[str, Tensor], ops: OpSet, settings: Actor, max_model_len: int
+        self, decoder: Decoder, weights: Mapping[str, Tensor], ops: OpSet, settings: Settings, max_model_len: int
     ) -> None:
         """``weights`` are the initial deployed weights, policy version 0; ``max_model_len`` the key slots L.
 
+        They are where the op set computes, and everything made of them is there too.
+
         Raises:
             GateError: the settings would make one side of the other.
-            InputError: ``max_model_len`` is not a length that the model has positions for.
+            InputError: ``max_model_len`` is not a length that the model has positions for, or the op set does not
+                compute this family.
         """
         refuse_shared_sides(settings)
+        check_family(ops, decoder)
         if not 1 <= max_model_len <= decoder.max_positions:
             raise InputError(
                 "actor.max_model_len",
@@ -64,7 +67,13 @@ class NativeActor:
         self._settings = settings
         self._masters = Masters(weights, decoder.frozen(), decoder)
         self._optimizer = Optimizer(self._masters, settings)
-        self._policy = Policy(decoder=decoder, ops=ops, weights=self._masters.weights, max_model_len=max_model_len)
+        self._policy = Policy(
+            decoder=decoder,
+            ops=ops,
+            weights=self._masters.weights,
+            max_model_len=max_model_len,
+            activation_checkpointing=settings.activation_checkpointing,
+        )
         self._calls = CallSequence()
         self._vault = Vault()
         self._recomputed: tuple[list[Tokens], list[Bits]] = ([], [])
@@ -79,18 +88,20 @@ class NativeActor:
         settings: Mapping[str, Any],
         max_model_len: int,
         gate: Mapping[str, Any],
+        switches: Mapping[str, Any] | None = None,
     ) -> NativeActor:
         """An actor from a prepared model folder, its settings passed by the row's gate.
 
-        Sets up this process' torch (threads, deterministic algorithms) once everything has been accepted.
+        ``switches`` are the op set's, for instance ``{"batch_invariant": True}``.  Sets up this process' torch (threads, deterministic algorithms) once everything has been accepted.
 
         Raises:
             GateError: a setting that the row does not accept.
-            InputError: unknown settings, op set, or a folder that does not hold what it should.
+            InputError: unknown settings, op set or switches, or a folder that does not hold what it should.
+            MachineError: the engine whose primitives the op set borrows is not there, or is another version.
         """
         accepted = certified(settings, gate)
-        ops = opset(op_set)
-        decoder, weights = open_folder(model_folder)
+        ops = open_op_set(op_set, switches)
+        decoder, weights = open_folder(model_folder, device=ops.device)
         be_deterministic(accepted.threads)
         return cls(decoder, weights, ops, accepted, max_model_len)
 
@@ -150,7 +161,7 @@ class NativeActor:
         self._calls.expect("step", version)
         return self._step()
 
-    def export(self, path: Path, version: int) -> Exported:
+    def export(self, path: Path, version: int, *, digests: bool = True) -> Exported:
         """Writes the deployed weights of ``version``; see :func:`samebits.actor.export.export`.
 
         Raises:
@@ -159,7 +170,7 @@ class NativeActor:
             MachineError: the file could not be written.
         """
         self._calls.expect("export", version)
-        exported = export(self._masters, path, version)
+        exported = export(self._masters, path, version, with_digests=digests)
         if self._calls.stage is Stage.STEPPED:
             self._calls.stage = Stage.READY
         return exported
@@ -294,3 +305,19 @@ class NativeActor:
 def _no_objective(pack: list[int], logprobs: Tensor) -> None:
     """For a forward that is only looked at."""
     del pack, logprobs
+
+
+def check_family(ops: OpSet, decoder: Decoder) -> None:
+    """That ``ops`` computes the decoder's family.
+
+    Raises:
+        InputError: it does not.
+    """
+    model_type = decoder.config["model_type"]
+    if ops.model_types is not None and model_type not in ops.model_types:
+        raise InputError(
+            "op_set",
+            found=f"{ops.name!r} for a model of type {model_type!r}",
+            accepted=f"with this op set: {', '.join(sorted(ops.model_types))}",
+            next_step="Choose a recipe whose model the row's op set computes.",
+        )

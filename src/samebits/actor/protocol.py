@@ -9,12 +9,12 @@ The actor receives token ids and rewards, never the rollout's logprobs; the meth
 method             parameters                           result
 =================  ===================================  =========================================================
 ``construct``      model_folder, op_set, settings,      :class:`Constructed`; an excluded setting raises, and a
-                   max_model_len, gate                  live actor stays as it is
+                   max_model_len, gate, switches        live actor stays as it is
 ``recompute``      trajectories, version                :class:`Computed`: forward only, one packing
 ``train_forward``  trajectories, rewards, version       :class:`Computed`: the loss' own forward, another packing;
                                                         gradients are accumulated, no step yet
 ``step``           version                              :class:`Stepped`: the optimizer step to ``version + 1``
-``export``         path, version                        :class:`Exported`: writes the deployed weights
+``export``         path, version, digests               :class:`Exported`: writes the deployed weights
 ``probe``          layer, trajectories, version         :class:`Probed`: rule 3's one-ulp probe, weights restored
 ``reveal``         commitment                           patterns per trajectory, as lists of uint32
 ``replay_step``    trajectories, rewards, version       :class:`Replayed`: a resumed run's way back
@@ -106,7 +106,7 @@ class Stepped:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Exported:
-    """Sender-side digests of one policy version, per tensor."""
+    """Sender-side digests of one policy version, per tensor; none if ``digests`` was false, as for a baseline."""
 
     version: int
     master: Mapping[str, str]

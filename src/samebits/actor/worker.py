@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,7 @@ class _Construct:
     settings: Mapping[str, Any]
     max_model_len: int
     gate: Mapping[str, Any]
+    switches: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -50,6 +51,7 @@ class _Step:
 class _Export:
     path: str
     version: int
+    digests: bool = True
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -118,7 +120,7 @@ class ActorWorker:
 
     def _export(self, parameters: Parameters, _: Progress) -> Exported:
         asked = from_message(_Export, parameters, where="export")
-        return self._actor.export(Path(asked.path), asked.version)
+        return self._actor.export(Path(asked.path), asked.version, digests=asked.digests)
 
     def _probe(self, parameters: Parameters, _: Progress) -> Probed:
         asked = from_message(_Probe, parameters, where="probe")

@@ -7,7 +7,6 @@ The *aligned* arm runs the certified op set.  The *control* arm is the same reci
 from __future__ import annotations
 
 import contextlib
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,12 +14,14 @@ from typing import Any, Final, Literal, get_args
 
 from samebits.actor import protocol as actor
 from samebits.engine import protocol as engine
-from samebits.environment import worker_environment
+from samebits.environment import Launcher
 from samebits.pins import Row
 from samebits.recipe import Recipe
 from samebits.spool import Worker, from_message, to_message
 
-ArmName = Literal["aligned", "control"]
+ArmName = Literal["aligned", "control", "baseline"]
+COMPARED: Final[tuple[ArmName, ...]] = ("aligned", "control")
+"""Arms whose bits are compared; a baseline is only timed."""
 ARMS: Final[tuple[ArmName, ...]] = get_args(ArmName)
 
 Progress = Callable[[Mapping[str, Any]], None]
@@ -37,8 +38,9 @@ class EngineClient:
     def construct(self, **parameters: Any) -> engine.Constructed:
         return from_message(engine.Constructed, self._call("construct", parameters))
 
-    def refit(self, path: Path, version: int) -> engine.Refitted:
-        return from_message(engine.Refitted, self._call("refit", {"path": str(path), "version": version}))
+    def refit(self, path: Path, version: int, *, digests: bool = True) -> engine.Refitted:
+        parameters = {"path": str(path), "version": version, "digests": digests}
+        return from_message(engine.Refitted, self._call("refit", parameters))
 
     def generate(
         self,
@@ -97,8 +99,9 @@ class ActorClient:
         parameters = {**_trajectories(trajectories, version), "rewards": list(rewards)}
         return from_message(actor.Replayed, self._call("replay_step", parameters))
 
-    def export(self, path: Path, version: int) -> actor.Exported:
-        return from_message(actor.Exported, self._call("export", {"path": str(path), "version": version}))
+    def export(self, path: Path, version: int, *, digests: bool = True) -> actor.Exported:
+        parameters = {"path": str(path), "version": version, "digests": digests}
+        return from_message(actor.Exported, self._call("export", parameters))
 
     def probe(self, layer: int, trajectories: Sequence[actor.Tokens], version: int) -> actor.Probed:
         parameters = {**_trajectories(trajectories, version), "layer": layer}
@@ -123,12 +126,14 @@ class Arm:
 
 
 @contextlib.contextmanager
-def workers(name: ArmName, scratch: Path, *, threads: int) -> Iterator[tuple[EngineClient, ActorClient]]:
+def workers(
+    name: ArmName, scratch: Path, *, threads: int, launcher: Launcher
+) -> Iterator[tuple[EngineClient, ActorClient]]:
     """Both worker processes of an arm, started and, however this ends, reaped.
 
     ``scratch`` receives their spools and logs.  They import torch side by side; the first call waits for them.
     """
-    environment = worker_environment(threads)
+    environment = launcher.environment(threads)
     with contextlib.ExitStack() as stack:
         started = []
         for side in ("engine", "actor"):
@@ -136,7 +141,7 @@ def workers(name: ArmName, scratch: Path, *, threads: int) -> Iterator[tuple[Eng
             spool = scratch / "spool" / label
             worker = Worker.start(
                 name=label,
-                command=[sys.executable, "-m", f"samebits.{side}.worker", str(spool)],
+                command=launcher.command(f"samebits.{side}.worker", str(spool)),
                 spool=spool,
                 log=scratch / "logs" / f"{label}.log",
                 environment=environment,
@@ -166,11 +171,16 @@ def construct(
 
 def engine_parameters(name: ArmName, recipe: Recipe, row: Row, model: Path) -> dict[str, Any]:
     """What the engine of arm ``name`` is constructed with."""
+    settings, gate = recipe.engine.model_dump(), row.gate.engine_rules(recipe.model.family)
+    laid_over = _turned(name, row)
+    if name == "baseline" and recipe.baseline is not None:
+        laid_over |= recipe.baseline.engine
     return {
         "model_folder": str(model),
-        "op_set": getattr(row.switch, name),
-        "settings": recipe.engine.model_dump(),
-        "gate": row.gate.engine_rules(recipe.model.family),
+        "op_set": _op_set(name, row),
+        "settings": settings | laid_over,
+        # What an unaligned arm must be able to do is what no certified engine may.
+        "gate": gate | {field: [] if value is None else [value] for field, value in laid_over.items()},
     }
 
 
@@ -178,11 +188,29 @@ def actor_parameters(name: ArmName, recipe: Recipe, row: Row, model: Path) -> di
     """What the actor of arm ``name`` is constructed with: the engine's number of key slots is its own too (rule 8)."""
     return {
         "model_folder": str(model),
-        "op_set": getattr(row.switch, name),
+        "op_set": _op_set(name, row),
         "settings": recipe.actor.model_dump(),
+        "switches": _switches(name, row),
         "max_model_len": recipe.engine.max_model_len,
         "gate": row.gate.actor_rules(),
     }
+
+
+def _position(name: ArmName, row: Row) -> str | bool:
+    return row.switch.aligned if name == "aligned" else row.switch.control
+
+
+def _op_set(name: ArmName, row: Row) -> str:
+    return str(_position(name, row)) if row.switch.name == "op_set" else str(row.op_set)
+
+
+def _switches(name: ArmName, row: Row) -> dict[str, str | bool]:
+    """The switch as a setting; where it is the op set, that says it already."""
+    return {} if row.switch.name == "op_set" else {row.switch.name: _position(name, row)}
+
+
+def _turned(name: ArmName, row: Row) -> dict[str, Any]:
+    return {} if name == "aligned" else _switches(name, row)
 
 
 def _trajectories(trajectories: Sequence[actor.Tokens], version: int) -> dict[str, Any]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from samebits.environment import Launcher, OwnEnvironment
 from samebits.hashing import sha256_bytes
 from samebits.pins import Row
 from samebits.recipe import Recipe
@@ -17,6 +18,8 @@ class Order:
     recipe_file: bytes
     row: Row
     row_file: bytes
+    launcher: Launcher = field(default_factory=OwnEnvironment)
+    """Starts the run's processes on the row's stack."""
 
     @property
     def recipe_sha256(self) -> str:

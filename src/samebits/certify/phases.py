@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from samebits.certify import exclusions, prepare, probes, sampler, statement
-from samebits.certify.arm import ARMS, Arm, ArmName, construct, workers
+from samebits.certify.arm import ARMS, COMPARED, Arm, ArmName, construct, workers
 from samebits.certify.clock import Clock
 from samebits.certify.folder import RunFolder
 from samebits.certify.order import Order
 from samebits.certify.recorded import recorded_round
 from samebits.certify.reporter import Reporter
-from samebits.certify.round import RoundOutcome, Rows, refit, run_round
+from samebits.certify.round import RoundOutcome, Rows, refit, run_round, time_round
 from samebits.errors import MachineError
 from samebits.hashing import sha256_json
 from samebits.oracle import EvidenceWriter
@@ -33,7 +33,7 @@ def measure(order: Order, run: RunFolder, reporter: Reporter) -> None:
     """
     recipe, row = order.recipe, order.row
     reporter.live(f"preparing the weights of {recipe.model.source}")
-    prepared = prepare.model(recipe, run.path)
+    prepared = prepare.model(recipe, run.path, order.launcher)
     model = Path(prepared["folder"])
     workload = Workload.open(recipe.workload, model)
     workload.check_fits(recipe.certification.refits + 1, recipe.engine.max_model_len)
@@ -43,14 +43,20 @@ def measure(order: Order, run: RunFolder, reporter: Reporter) -> None:
     threads = max(recipe.engine.threads, recipe.actor.threads)
     with contextlib.ExitStack() as stack:
         reporter.live("starting engines and actors")
-        clients = {name: stack.enter_context(workers(name, run.path, threads=threads)) for name in ARMS}
-        arms = {name: construct(clients[name], name=name, recipe=recipe, row=row, model=model) for name in ARMS}
+        names = COMPARED if recipe.baseline is None else ARMS
+        clients = {
+            name: stack.enter_context(workers(name, run.path, threads=threads, launcher=order.launcher))
+            for name in names
+        }
+        arms = {name: construct(clients[name], name=name, recipe=recipe, row=row, model=model) for name in names}
         for arm in arms.values():
             reporter.line(_describe(arm))
         walk = _Walk(order, run, workload, evidence, arms, reporter)
-        walk.once("construct", lambda: statement.facts(arms), prepared=prepared)
-        for name in ARMS:
+        walk.once("construct", lambda: statement.facts({name: arms[name] for name in COMPARED}), prepared=prepared)
+        for name in COMPARED:
             walk.load(name)
+        if "baseline" in arms:
+            refit(arms["baseline"], 0, run.exchange, Clock("baseline", -1), digests=False)
         walk.once("exclusions", lambda: {"refusals": exclusions.exercise(arms["aligned"], recipe, row, model)})
         walk.once("sampler", lambda: {"sampler": sampler.exercise(arms["aligned"])})
         walk.rounds()
@@ -69,6 +75,8 @@ class _Walk:
         reporter: Reporter,
     ) -> None:
         self._certification = order.recipe.certification
+        self._baseline = order.recipe.baseline
+        self._baseline_steps = 0
         self._run = run
         self._workload = workload
         self._evidence = evidence
@@ -112,6 +120,7 @@ class _Walk:
         """All aligned rounds; control rounds are spread among them, so that both see the same machine."""
         last = self._certification.refits
         control_after = _spread(self._certification.control_rounds, last + 1)
+        baseline_after = _spread(self._baseline.rounds, last) if self._baseline is not None else []
         for version in range(last + 1):
             self._round("aligned", version, is_last=version == last, is_scored=version in {0, last})
             if version == 0:
@@ -119,6 +128,30 @@ class _Walk:
             if version in control_after:
                 # Always with a step: every phase of an aligned step has its pair to be compared with.
                 self._round("control", control_after.index(version), is_last=False, is_scored=True)
+            if version in baseline_after:
+                self._time_baseline(version)
+
+    def _time_baseline(self, number: int) -> None:
+        """The work of aligned round ``number`` on the fastest unaligned configuration; its bits are nobody's concern.
+
+        A resumed run's baseline starts again from the initial weights: the same work, not the same policy.
+        """
+        phase = f"baseline-round-{number:03d}"
+        if self._run.is_done(phase):
+            return
+        clock = time_round(
+            self._arms["baseline"],
+            self._workload.plan_round(number),
+            version=self._baseline_steps,
+            number=number,
+            exchange=self._run.exchange,
+            progress=lambda news: self._reporter.live(f"baseline round {number:>2}  {_news(news)}"),
+        )
+        self._baseline_steps += 1
+        self._evidence.part(phase, {"timings": clock.rows})
+        self._run.finish(phase)
+        seconds = sum(row["nanoseconds"] for row in clock.rows) / 1e9
+        self._reporter.line(f"baseline round {number:>2}    {seconds:.1f} s, timed only")
 
     def _probe(self) -> Rows:
         recorded = recorded_round(self._run.parts, _phase("aligned", 0))

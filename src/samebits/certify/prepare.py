@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
-from samebits.environment import worker_environment
+from samebits.environment import Launcher
 from samebits.errors import MachineError, SamebitsError, from_dict
 from samebits.recipe import Recipe
 
 
-def model(recipe: Recipe, scratch: Path) -> dict[str, Any]:
+def model(recipe: Recipe, scratch: Path, launcher: Launcher) -> dict[str, Any]:
     """Prepare ``recipe.model``: ``{folder, files: {name: sha256}, parameters, vocab_size, layers, …}``.
 
     Raises:
@@ -22,11 +21,11 @@ def model(recipe: Recipe, scratch: Path) -> dict[str, Any]:
     request = scratch / "model.json"
     request.write_text(recipe.model.model_dump_json())
     finished = subprocess.run(
-        [sys.executable, "-m", "samebits.models.prepare", "--recipe-json", str(request)],
+        launcher.command("samebits.models.prepare", "--recipe-json", str(request)),
         capture_output=True,
         text=True,
         check=False,
-        env=worker_environment(recipe.engine.threads),
+        env=launcher.environment(recipe.engine.threads),
     )
     last = (finished.stdout.strip().splitlines() or [""])[-1]
     if finished.returncode:

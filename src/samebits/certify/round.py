@@ -129,15 +129,42 @@ def run_round(
     )
 
 
-def refit(arm: Arm, version: int, exchange: Path, clock: Clock) -> list[dict[str, Any]]:
+def time_round(
+    arm: Arm,
+    plan: RoundPlan,
+    *,
+    version: int,
+    number: int,
+    exchange: Path,
+    progress: Progress | None = None,
+) -> Clock:
+    """The phases of a round with a step, timed as round ``number``: nothing is revealed, compared or digested."""
+    clock = Clock(arm.name, number)
+    with clock.phase("rollout", "engine"):
+        generated = arm.engine.generate([engine_request(prompt) for prompt in plan.prompts], version, progress)
+    tokens = actor_tokens(plan.prompts, generated.trajectories)
+    with clock.phase("reward", "parent"):
+        rewards = plan.rewards([trajectory.token_ids for trajectory in generated.trajectories])
+    with clock.phase("recompute", "actor"):
+        arm.actor.recompute(tokens, version)
+    with clock.phase("train_forward", "actor"):
+        arm.actor.train_forward(tokens, rewards, version)
+    with clock.phase("step", "actor"):
+        arm.actor.step(version)
+    refit(arm, version + 1, exchange, clock, digests=False)
+    return clock
+
+
+def refit(arm: Arm, version: int, exchange: Path, clock: Clock, *, digests: bool = True) -> list[dict[str, Any]]:
     """Carry policy ``version`` from the actor to the engine; rows of the ``refits`` table, one per tensor.
 
+    Without ``digests`` nothing is verified, and there are no rows: what an unwatched step costs.
     Equality of the digests is judged by the oracle from these rows, not here: a difference is a result.
     """
     with clock.phase("export", "actor"):
-        exported = arm.actor.export(exchange, version)
+        exported = arm.actor.export(exchange, version, digests=digests)
     with clock.phase("refit", "engine"):
-        refitted = arm.engine.refit(exchange, version)
+        refitted = arm.engine.refit(exchange, version, digests=digests)
     names = sorted({*exported.master, *exported.deployed, *refitted.arrived, *refitted.loaded})
     return [
         {

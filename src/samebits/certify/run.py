@@ -99,7 +99,7 @@ def _execute(order: Order, run: RunFolder, reporter: Reporter) -> Finished:
 def _measured_and_judged(order: Order, run: RunFolder, reporter: Reporter) -> Findings:
     run.check_parts()
     if not run.is_done("measured"):
-        pins.require(order.row)
+        pins.require(order.row, launcher=order.launcher)
         measure(order, run, reporter)
         # A clock that was set back must not leave a run that ends before it began: no certificate can say that.
         run.finish("measured", on=max(statement.now(), run.manifest.started_on))

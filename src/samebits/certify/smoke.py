@@ -20,6 +20,7 @@ from samebits.certify.clock import Clock
 from samebits.certify.reporter import Reporter
 from samebits.certify.round import actor_tokens, engine_request, refit
 from samebits.engine.protocol import Generated, Request
+from samebits.environment import Launcher
 from samebits.pins import Row
 from samebits.recipe import Recipe
 from samebits.spool import reaping
@@ -65,7 +66,7 @@ class Outcome:
         return asdict(self)
 
 
-def run(recipe: Recipe, row: Row, reporter: Reporter) -> Outcome:
+def run(recipe: Recipe, row: Row, reporter: Reporter, launcher: Launcher) -> Outcome:
     """Start the aligned pair, answer the first round of the workload in both modes, compare.
 
     Raises:
@@ -74,9 +75,9 @@ def run(recipe: Recipe, row: Row, reporter: Reporter) -> Outcome:
     with tempfile.TemporaryDirectory(prefix="samebits-smoke-") as name, reaping():
         scratch = Path(name)
         reporter.live("preparing the weights")
-        model = Path(prepare.model(recipe, scratch)["folder"])
+        model = Path(prepare.model(recipe, scratch, launcher)["folder"])
         plan = Workload.open(recipe.workload, model).plan_round(0)
-        with workers("aligned", scratch, threads=recipe.engine.threads) as clients:
+        with workers("aligned", scratch, threads=recipe.engine.threads, launcher=launcher) as clients:
             reporter.live("starting engine and actor")
             arm = _construct(clients, recipe, row, model)
             refit(arm, 0, scratch / "weights.safetensors", Clock("aligned", -1))

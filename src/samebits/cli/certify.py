@@ -13,6 +13,7 @@ from samebits.certify import run as run_room
 from samebits.certify.order import Order
 from samebits.cli.output import console, print_json, print_signed
 from samebits.cli.reporter import ConsoleReporter
+from samebits.cli.stack import stack_launcher
 from samebits.cli.summary import findings_view
 from samebits.errors import InputError
 
@@ -30,6 +31,13 @@ def certify(
         list[str] | None, typer.Argument(help="Recipes by id (samebits doctor lists them) or by path.")
     ] = None,
     row: Annotated[str, typer.Option(help="Row of the matrix, or 'auto': the one this machine can run.")] = "auto",
+    family: Annotated[
+        str | None, typer.Option(help="Instead of naming recipes: all of this model family (dense, ds4) on the row.")
+    ] = None,
+    stack: Annotated[
+        Path | None,
+        typer.Option(help="Python interpreter that holds the row's stack, where the row has one of its own."),
+    ] = None,
     runs: Annotated[Path, typer.Option(help="Folder for run folders.")] = Path("runs"),
     run_id: Annotated[str | None, typer.Option(help="Name of the run's folder (one recipe only).")] = None,
     resume: Annotated[Path | None, typer.Option(help="Continue the unfinished run in this folder.")] = None,
@@ -43,14 +51,17 @@ def certify(
     compared as an fp32 bit pattern. The verdict is derived from the evidence in the run's folder, now and whenever
     somebody verifies the certificate. Interrupted runs continue with --resume FOLDER.
     """
+    if family is not None and not recipes:
+        recipes = _of_family(family, row)
     orders = _orders(recipes or [], row, resume, run_id)
     # Before the run: a key that cannot be used would be found out at its very end.
     key_created = False if unsigned else certificate.require_key(key)
     results = []
     with ConsoleReporter() as reporter:
-        for order, reason in orders:
-            reporter.line(f"recipe {order.recipe.id}: {order.recipe.title}")
-            reporter.line(f"row    {order.row.id}: {reason}")
+        for asked, reason in orders:
+            reporter.line(f"recipe {asked.recipe.id}: {asked.recipe.title}")
+            reporter.line(f"row    {asked.row.id}: {reason}")
+            order = replace(asked, launcher=stack_launcher(asked.row, stack, reporter))
             for other, needs in pins.elsewhere(order.recipe.model.family):
                 reporter.line(f"row    {other}: not here: {needs}")
             if resume:
@@ -75,6 +86,26 @@ def certify(
                 continue
             print_signed(signed)
     raise typer.Exit(max(EXIT_CODE[finished.findings.verdict] for _, finished, _ in results))
+
+
+def _of_family(family: str, row_name: str) -> list[str]:
+    """Recipes of ``family`` for the row, or those for the best row of this machine.
+
+    Raises:
+        InputError: there are none.
+    """
+    of_family = {name: loaded for name in recipe.known() if (loaded := recipe.load(name)[0]).model.family == family}
+    rows = [row for loaded in of_family.values() for row in loaded.rows]
+    chosen = row_name if row_name != AUTO or not rows else pins.choose(None, list(dict.fromkeys(rows)))[0].id
+    names = [name for name, loaded in of_family.items() if chosen in loaded.rows]
+    if not names:
+        raise InputError(
+            "--family",
+            found=f"{family} on row {chosen}: no recipe",
+            accepted=", ".join(sorted({recipe.load(name)[0].model.family for name in recipe.known()})),
+            next_step="Name recipes instead, or choose another row.",
+        )
+    return names
 
 
 def _orders(

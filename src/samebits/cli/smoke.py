@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -10,6 +11,7 @@ from samebits import pins, recipe
 from samebits.certify import smoke as smoke_room
 from samebits.cli.output import console, print_json, styled, table
 from samebits.cli.reporter import ConsoleReporter
+from samebits.cli.stack import stack_launcher
 
 
 def register(app: typer.Typer) -> None:
@@ -20,6 +22,7 @@ def register(app: typer.Typer) -> None:
 def smoke(
     name: Annotated[str, typer.Argument(metavar="RECIPE", help="Recipe by id or path.")] = "dense-smollm2",
     row: Annotated[str, typer.Option(help="Row of the matrix, or 'auto'.")] = "auto",
+    stack: Annotated[Path | None, typer.Option(help="Python interpreter that holds the row's stack.")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON on standard output.")] = False,
 ) -> None:
     """Let the real model answer a few problems, greedily and sampled, and compare rollout with recompute.
@@ -31,7 +34,7 @@ def smoke(
     chosen, _, reason = pins.choose(None if row == "auto" else row, loaded.rows)
     with ConsoleReporter() as reporter:
         reporter.line(f"row    {chosen.id}: {reason}")
-        outcome = smoke_room.run(loaded, chosen, reporter)
+        outcome = smoke_room.run(loaded, chosen, reporter, stack_launcher(chosen, stack, reporter))
     if json:
         print_json(outcome.to_dict())
     else:

@@ -8,7 +8,7 @@ the patterns later, so that nobody can hand them to the actor before the actor h
 method           parameters                                  result
 ===============  ==========================================  =================================================
 ``construct``    model_folder, op_set, settings, gate        :class:`Constructed`; an excluded setting raises
-``refit``        path, version                               :class:`Refitted`
+``refit``        path, version, digests                      :class:`Refitted`
 ``generate``     requests, version                           :class:`Generated`
 ``score``        sequences, version                          :class:`Sealed`: the engine's own prefill of each
                                                              :class:`WholeSequence`
@@ -20,9 +20,10 @@ method           parameters                                  result
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from pathlib import Path
+from typing import Any, Literal, Protocol
 
 from samebits.observed import Observed
 
@@ -99,7 +100,10 @@ class Constructed:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Refitted:
-    """Digests on the receiving side: ``arrived`` of the file's tensors, ``loaded`` of the materialised parameters."""
+    """Digests on the receiving side: ``arrived`` of the file's tensors, ``loaded`` of the materialised parameters.
+
+    Both are empty if ``digests`` was false, as for a baseline, which is only timed.
+    """
 
     version: int
     arrived: Mapping[str, str]
@@ -126,3 +130,53 @@ class Generated:
     batch_sizes: list[int] = field(default_factory=list)
     """Tokens computed in each engine step."""
     observed: Observed = field(default_factory=Observed)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Progress:
+    """Where a rollout is after a step."""
+
+    step: int
+    tokens: int
+    """Generated so far, all requests together."""
+    tokens_per_second: float
+    running: int
+    waiting: int
+    finished: int
+    requests: int
+
+
+OnStep = Callable[[Progress], None]
+
+
+class Engine(Protocol):
+    """A live engine, as its worker holds it.
+
+    A class of this protocol is constructed as ``(model_folder, *, op_set, settings, gate)`` and raises a ``GateError``
+    before it touches anything if the settings are not certified.
+    """
+
+    @property
+    def constructed(self) -> Constructed:
+        """What was built, read back from what is in force."""
+
+    def effective(self) -> dict[str, Any]:
+        """The settings in force now."""
+
+    def refit(self, path: Path, version: int, *, digests: bool = True) -> Refitted:
+        """Take the weights at ``path`` as policy ``version``; refused while requests are in flight (rule 5)."""
+
+    def generate(self, requests: Sequence[Request], version: int, on_step: OnStep | None = None) -> Generated:
+        """Generate all ``requests`` to their ends; every one is gated before the first token."""
+
+    def score(self, sequences: Sequence[WholeSequence], version: int) -> Sealed:
+        """Logprobs of the response tokens from the engine's own prefill."""
+
+    def reveal(self, commitment: str) -> list[list[int]]:
+        """The patterns behind a commitment."""
+
+    def draw(self, logits: Sequence[float], samples: int, seed: int) -> list[int]:
+        """Counts per token of the engine's own sampler alone."""
+
+    def close(self) -> None:
+        """Free what the engine holds; whatever processes it started are gone afterwards."""

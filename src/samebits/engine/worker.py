@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import torch
 
-from samebits.engine.native import NativeEngine, draw
-from samebits.engine.protocol import Constructed, Generated, Refitted, Request, Sealed, WholeSequence
-from samebits.errors import InputError
+from samebits.engine.protocol import Constructed, Engine, Generated, Refitted, Request, Sealed, WholeSequence
+from samebits.errors import GateError, InputError
 from samebits.spool import Handler, Progress, from_message, serve
 
 Parameters = Mapping[str, Any]
+
+ENGINES: Final = {"native": "samebits.engine.native", "vllm": "samebits.engine.vllm"}
+"""By the setting ``kind``: the package whose ``ENGINE`` is constructed; imported only then, each has its own stack."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -30,6 +33,7 @@ class _Construct:
 class _Refit:
     path: str
     version: int
+    digests: bool = True
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -60,7 +64,7 @@ class EngineWorker:
     """Holds the live engine; a ``construct`` that is refused leaves it as it is."""
 
     def __init__(self) -> None:
-        self._live: NativeEngine | None = None
+        self._live: Engine | None = None
 
     def handlers(self) -> dict[str, Handler]:
         """Every method of the protocol."""
@@ -75,7 +79,7 @@ class EngineWorker:
         }
 
     @property
-    def _engine(self) -> NativeEngine:
+    def _engine(self) -> Engine:
         if self._live is None:
             raise InputError(
                 "engine",
@@ -87,14 +91,17 @@ class EngineWorker:
 
     def _construct(self, parameters: Parameters, _: Progress) -> Constructed:
         asked = from_message(_Construct, parameters, where="construct")
-        self._live = NativeEngine(
+        live = _kind(asked.settings)(
             Path(asked.model_folder), op_set=asked.op_set, settings=asked.settings, gate=asked.gate
         )
-        return self._live.constructed
+        if self._live is not None:
+            self._live.close()
+        self._live = live
+        return live.constructed
 
     def _refit(self, parameters: Parameters, _: Progress) -> Refitted:
         asked = from_message(_Refit, parameters, where="refit")
-        return self._engine.refit(Path(asked.path), asked.version)
+        return self._engine.refit(Path(asked.path), asked.version, digests=asked.digests)
 
     def _generate(self, parameters: Parameters, progress: Progress) -> Generated:
         asked = from_message(_Generate, parameters, where="generate")
@@ -109,10 +116,23 @@ class EngineWorker:
 
     def _draw(self, parameters: Parameters, _: Progress) -> Parameters:
         asked = from_message(_Draw, parameters, where="draw")
-        return {"counts": draw(asked.logits, samples=asked.samples, seed=asked.seed)}
+        return {"counts": self._engine.draw(asked.logits, asked.samples, asked.seed)}
 
     def _effective(self, _: Parameters, __: Progress) -> Parameters:
         return {"settings": self._engine.effective()}
+
+
+def _kind(settings: Mapping[str, Any]) -> Callable[..., Engine]:
+    kind = settings.get("kind")
+    if kind not in ENGINES:
+        raise GateError(
+            "engine.kind",
+            found=repr(kind)[:120],
+            accepted=" or ".join(map(repr, ENGINES)),
+            next_step="Use an accepted value; there is no other engine.",
+        )
+    found: Callable[..., Engine] = importlib.import_module(ENGINES[kind]).ENGINE
+    return found
 
 
 def main(arguments: list[str]) -> None:

@@ -1,24 +1,34 @@
 """Reading evidence: streamed, closed, and refused when anything about it is not as the tables say.
 
 The folder holds exactly one Parquet file per table of :data:`samebits.oracle.tables.TABLES`; beside them may lie the
-copies of the recipe and of the row that the evidence was made under, and nothing else.
+copies of the recipe and of the row that the evidence was made under, and nothing else.  How much of it there may be
+stands in :mod:`samebits.oracle.limits`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Final
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from samebits.errors import InputError, SamebitsError
+from samebits.oracle import limits, pages
+from samebits.oracle.columns import Int32, values
+from samebits.oracle.pages import PageFault
 from samebits.oracle.tables import TABLES
 
 BATCH_ROWS = 1 << 17
 """Rows per streamed batch: few enough for caches, many enough that a batch's fixed costs do not show."""
 
 _READ_BYTES = 1 << 18
+
+_THRIFT: Final = {"thrift_string_size_limit": 1 << 17, "thrift_container_size_limit": 1 << 20}
+"""What a footer may make its reader allocate: bytes of a text, elements of a list."""
 
 COMPANIONS = ("recipe.toml", "row.toml")
 """Files that lie in the folder too; they are subjects of the certificate, not tables."""
@@ -55,19 +65,40 @@ class EvidenceReader:
         try:
             # pyarrow's own read-ahead would keep the whole file in memory.
             with pq.ParquetFile(
-                path, read_dictionary=list(codes_for), pre_buffer=False, buffer_size=_READ_BYTES
+                path, read_dictionary=list(codes_for), pre_buffer=False, buffer_size=_READ_BYTES, **_THRIFT
             ) as file:
                 for batch in file.iter_batches(batch_size=BATCH_ROWS, columns=columns):
-                    for column in batch.columns:
-                        _check_text(column)
+                    for name, column in zip(batch.schema.names, batch.columns, strict=True):
+                        _check_text(name, column)
                     yield batch
+        except PageFault as fault:
+            raise self._beyond(path, fault) from None
         except (pa.ArrowException, OSError) as fault:
             raise self._unreadable(path, fault) from None
 
     def records(self, table: str) -> Iterator[dict[str, object]]:
-        """``table`` row by row, for the tables that a person could read: everything but tokens and probes."""
-        for batch in self.batches(table):
-            yield from batch.to_pylist()
+        """``table`` row by row, for the tables that a person could read: everything but tokens and probes.
+
+        A text that stands in many rows is one object.
+        """
+        texts = [field.name for field in TABLES[table] if field.type == pa.string()]
+        room = limits.TEXTS_BYTES
+        for batch in self.batches(table, codes_for=texts):
+            columns: list[list[object]] = []
+            for column in batch.columns:
+                if isinstance(column, pa.DictionaryArray):
+                    codes = values(column.indices, np.int32)
+                    room -= _bytes_of(column, codes)
+                    if room < 0:
+                        raise self._beyond(
+                            self._path(table), PageFault("", "too much text", f"at most {limits.TEXTS_BYTES} bytes")
+                        )
+                    words = column.dictionary.to_pylist()
+                    columns.append([words[code] for code in codes.tolist()])
+                else:
+                    columns.append(column.to_pylist())
+            names = batch.schema.names
+            yield from (dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True))
 
     def fault(self, field: str, *, found: object, accepted: object) -> SamebitsError:
         """An error about a value in these files, of the class that this reader raises."""
@@ -107,8 +138,11 @@ class EvidenceReader:
     def _check_schema(self, table: str) -> int:
         path = self._path(table)
         try:
-            with pq.ParquetFile(path) as file:
-                found, rows = file.schema_arrow, file.metadata.num_rows
+            pages.check_footer(path)
+            with pq.ParquetFile(path, **_THRIFT) as file:
+                metadata, found = file.metadata, file.schema_arrow
+        except PageFault as fault:
+            raise self._beyond(path, fault) from None
         except (pa.ArrowException, OSError) as fault:
             raise self._unreadable(path, fault) from None
         difference = schema_difference(found, TABLES[table])
@@ -120,7 +154,24 @@ class EvidenceReader:
                 accepted=accepted,
                 next_step="This file was not written by this version of the kit.",
             )
-        return int(rows)
+        rows = int(metadata.num_rows)
+        try:
+            if not 0 <= rows <= limits.ROWS[table]:
+                raise PageFault("", f"{rows} rows", f"at most {limits.ROWS[table]}")  # noqa: TRY301 - one handler
+            pages.check_pages(path, metadata)
+        except PageFault as fault:
+            raise self._beyond(path, fault) from None
+        except OSError as fault:
+            raise self._unreadable(path, fault) from None
+        return rows
+
+    def _beyond(self, path: Path, fault: PageFault) -> SamebitsError:
+        return self._error(
+            f"{path.name}: {fault.part}" if fault.part else path.name,
+            found=fault.found,
+            accepted=fault.accepted,
+            next_step="No run of this kit leaves such a file.",
+        )
 
     def _unreadable(self, path: Path, fault: Exception) -> SamebitsError:
         reason = str(fault).splitlines()[0] if str(fault) else type(fault).__name__
@@ -132,15 +183,26 @@ class EvidenceReader:
         )
 
 
-def _check_text(column: pa.Array) -> None:
+def _check_text(name: str, column: pa.Array) -> None:
     """Parquet readers take any bytes for text; of a dictionary, each entry is looked at once.
 
     Raises:
-        pyarrow.ArrowInvalid: not UTF-8.
+        pyarrow.ArrowInvalid: not UTF-8, or a code of no entry.
+        PageFault: a text that is too long.
     """
     texts = column.dictionary if isinstance(column, pa.DictionaryArray) else column
-    if pa.types.is_string(texts.type):
-        texts.validate(full=True)
+    if not pa.types.is_string(texts.type):
+        return
+    texts.validate(full=True)
+    longest = pc.max(pc.binary_length(texts)).as_py() if len(texts) else 0
+    if (longest or 0) > limits.TEXT_BYTES:
+        raise PageFault(name, f"a text of {longest} bytes", f"at most {limits.TEXT_BYTES} bytes")
+
+
+def _bytes_of(column: pa.DictionaryArray, codes: Int32) -> int:
+    """Bytes of all texts of a column [N], each as often as it stands there."""
+    lengths = pc.binary_length(column.dictionary).to_numpy(zero_copy_only=False)
+    return int(lengths[codes].sum(dtype=np.int64)) if codes.size else 0
 
 
 def schema_difference(found: pa.Schema, accepted: pa.Schema) -> tuple[str, str, str] | None:

@@ -1,5 +1,6 @@
 """Rows of the certification matrix: pins, digests, and what is installed here."""
 
+from samebits.pins import stack
 from samebits.pins.allow import Allowed, Range, Values
 from samebits.pins.checking import Finding, check, require, torch_build
 from samebits.pins.choice import choose, choose_row, elsewhere
@@ -8,7 +9,7 @@ from samebits.pins.diagnosis import Diagnosis, RowDiagnosis, diagnose, limitatio
 from samebits.pins.files import digest, find, known, load, parse, requirements
 from samebits.pins.kit import kit_files, kit_sha256
 from samebits.pins.machine import Machine, look
-from samebits.pins.row import Build, Gate, Hardware, Image, Package, Repository, Requirements, Row, Switch
+from samebits.pins.row import Build, Gate, Hardware, Image, Package, Repository, Requirements, Row, Stack, Switch
 
 __all__ = [
     "Allowed",
@@ -26,6 +27,7 @@ __all__ = [
     "Requirements",
     "Row",
     "RowDiagnosis",
+    "Stack",
     "Switch",
     "Values",
     "check",
@@ -44,6 +46,7 @@ __all__ = [
     "parse",
     "require",
     "requirements",
+    "stack",
     "torch_build",
     "verify_distribution",
     "wheel_content",

@@ -5,20 +5,22 @@ An allowlist, never a blocklist: what nobody thought of is refused.
 
 from __future__ import annotations
 
+import json
 import math
 from dataclasses import dataclass
 from typing import Annotated, Any, TypeAlias
 
 from pydantic import PlainSerializer, PlainValidator
 
-Scalar: TypeAlias = bool | int | float | str
+Value: TypeAlias = Any
+"""A scalar, or a list or table of values: vLLM has settings that are lists and tables."""
 
 
 @dataclass(frozen=True, slots=True)
 class Values:
     """The accepted values. No value at all accepts only *unset* (None): TOML has no word for it."""
 
-    accepted: tuple[Scalar, ...]
+    accepted: tuple[Value, ...]
 
     def accepts(self, value: object) -> bool:
         """Whether ``value`` is one of these: 1 and 1.0 are the same, 1 and true are not."""
@@ -51,9 +53,9 @@ class Range:
 def _parse(data: Any) -> Values | Range:
     if isinstance(data, Values | Range):
         return data
-    if isinstance(data, list) and all(isinstance(value, bool | int | float | str) for value in data):
-        if any(isinstance(value, float) and not math.isfinite(value) for value in data):
-            raise ValueError("finite numbers")
+    if isinstance(data, list):
+        if not all(_is_value(value) for value in data):
+            raise ValueError("finite numbers, texts, true, false, and lists and tables of them")
         return Values(tuple(data))
     if isinstance(data, dict) and data.keys() == {"min", "max"}:
         ends = (data["min"], data["max"])
@@ -64,21 +66,35 @@ def _parse(data: Any) -> Values | Range:
     raise ValueError("a list of values ([]: must stay unset), or {min = …, max = …}")
 
 
-def _same(value: object, accepted: Scalar) -> bool:
+def _is_value(data: object) -> bool:
+    if isinstance(data, list):
+        return all(_is_value(value) for value in data)
+    if isinstance(data, dict):
+        return all(isinstance(name, str) and _is_value(value) for name, value in data.items())
+    if isinstance(data, float):
+        return math.isfinite(data)
+    return isinstance(data, bool | int | str)
+
+
+def _same(value: object, accepted: Value) -> bool:
     if isinstance(value, bool) or isinstance(accepted, bool):
         return value is accepted
-    if isinstance(value, str) or isinstance(accepted, str):
-        return isinstance(value, str) and isinstance(accepted, str) and value == accepted
-    return isinstance(value, int | float) and value == accepted
+    if isinstance(value, int | float) and isinstance(accepted, int | float):
+        return value == accepted
+    if isinstance(value, list | tuple) and isinstance(accepted, list | tuple):
+        return len(value) == len(accepted) and all(_same(*pair) for pair in zip(value, accepted, strict=True))
+    if isinstance(value, dict) and isinstance(accepted, dict):
+        return value.keys() == accepted.keys() and all(_same(value[name], accepted[name]) for name in accepted)
+    return isinstance(value, str) and isinstance(accepted, str) and value == accepted
 
 
-def _literal(value: Scalar) -> str:
+def _literal(value: Value) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
-    return repr(value)
+    return json.dumps(value) if isinstance(value, list | dict) else repr(value)
 
 
-def _to_toml(allowed: Values | Range) -> list[Scalar] | dict[str, float]:
+def _to_toml(allowed: Values | Range) -> list[Value] | dict[str, float]:
     if isinstance(allowed, Values):
         return list(allowed.accepted)
     return {"min": allowed.minimum, "max": allowed.maximum}

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import functools
+import json
+import subprocess
+import tempfile
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from importlib import metadata
+from pathlib import Path
 
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
 from samebits import hashing, schema
+from samebits.environment import Launcher
 from samebits.errors import RowError
 from samebits.pins import content, hashed
 from samebits.pins.machine import Machine, look
@@ -34,25 +39,38 @@ class Finding:
         return asdict(self)
 
 
-def check(row: Row, machine: Machine | None = None) -> list[Finding]:
-    """Everything ``row`` asks for, in the order of its file; takes about a second: torch's libraries are hashed."""
+def check(row: Row, machine: Machine | None = None, launcher: Launcher | None = None) -> list[Finding]:
+    """Everything ``row`` asks for, in the order of its file; takes about a second: torch's libraries are hashed.
+
+    ``launcher`` starts processes on the row's own stack, where it has one.
+    """
     machine = machine or look()
     return [
         *_hardware(row, machine),
         _python(row, machine),
-        *_stack(row),
-        *(_package(package.name, package.version) for package in row.packages if package.name != "torch"),
-        *_torch(row),
+        *_own(row),
+        *(installed(row) if row.stack is None else _on_stack(row, launcher)),
     ]
 
 
-def require(row: Row, machine: Machine | None = None) -> list[Finding]:
+def installed(row: Row) -> list[Finding]:
+    """What the row pins of this interpreter's packages: versions, torch's build, and the libraries that compute."""
+    found: list[Finding] = []
+    for package in row.packages:
+        if package.name != "torch":
+            found.append(_package(package.name, package.version))
+            if package.kernels and found[-1].ok:
+                found.append(_libraries(package.name, _verify_once(package.name)))
+    return found + _torch(row)
+
+
+def require(row: Row, machine: Machine | None = None, launcher: Launcher | None = None) -> list[Finding]:
     """The findings, if all are in order.
 
     Raises:
         RowError: the first that is not, with the number of others.
     """
-    findings = check(row, machine)
+    findings = check(row, machine, launcher)
     wrong = [finding for finding in findings if not finding.ok]
     if wrong:
         others = f" Also not as pinned: {', '.join(finding.name for finding in wrong[1:])}." if wrong[1:] else ""
@@ -113,7 +131,28 @@ def _python(row: Row, machine: Machine) -> Finding:
     return Finding(name="python", found=machine.python, accepted=row.python, ok=inside)
 
 
-def _stack(row: Row) -> list[Finding]:
+def _on_stack(row: Row, launcher: Launcher | None) -> list[Finding]:
+    """The findings of the stack's own interpreter."""
+    accepted = f"the stack of row {row.id}"
+    if launcher is None:
+        return [Finding(name="stack", found="not installed", accepted=accepted, ok=False)]
+    with tempfile.TemporaryDirectory(prefix="samebits-row-") as name:
+        request = Path(name) / "row.json"
+        request.write_text(row.model_dump_json())
+        finished = subprocess.run(
+            launcher.command("samebits.pins.inside", str(request)),
+            capture_output=True,
+            text=True,
+            check=False,
+            env=launcher.environment(1),
+        )
+    if finished.returncode:
+        words = " ".join(finished.stderr.strip().splitlines()[-3:])
+        return [Finding(name="stack", found=words or "it cannot run", accepted=accepted, ok=False)]
+    return [Finding(**finding) for finding in json.loads(finished.stdout.strip().splitlines()[-1])]
+
+
+def _own(row: Row) -> list[Finding]:
     found = [] if row.requirements is None else [_requirements(row.requirements)]
     if row.image is not None:
         found.append(Finding(name="image", found="not inside it", accepted=row.image.name, ok=False))
@@ -150,33 +189,37 @@ def _torch(row: Row) -> list[Finding]:
     pinned = next((package.version for package in row.packages if package.name == "torch"), None)
     if pinned is None:
         return []
-    installed = _installed_torch()
-    if installed is None:
+    found = _installed_torch()
+    if found is None:
         return [Finding(name="torch", found="not installed", accepted=pinned, ok=False)]
     return [
         Finding(
             name="torch",
-            found=installed.version,
+            found=found.version,
             accepted=f"{pinned}, any build listed in the row",
-            ok=Version(installed.version).public == pinned,
+            ok=Version(found.version).public == pinned,
         ),
         Finding(
             name="torch build",
-            found=_build_text(installed.version, installed.python_tag, installed.content_sha256),
+            found=_build_text(found.version, found.python_tag, found.content_sha256),
             accepted="; ".join(
                 _build_text(build.version, build.python, build.content_sha256) for build in row.torch_builds
             ),
-            ok=any(build.content_sha256 == installed.content_sha256 for build in row.torch_builds),
+            ok=any(build.content_sha256 == found.content_sha256 for build in row.torch_builds),
         ),
-        Finding(
-            name="torch libraries",
-            found=f"changed since installation: {', '.join(installed.differing[:_SHOWN])}"
-            if installed.differing
-            else f"{installed.verified} of {installed.verified} as in the wheel",
-            accepted="every shared library as in the wheel",
-            ok=not installed.differing and installed.verified > 0,
-        ),
+        _libraries("torch", found),
     ]
+
+
+def _libraries(name: str, found: content.Installed) -> Finding:
+    return Finding(
+        name=f"{name} libraries",
+        found=f"changed since installation: {', '.join(found.differing[:_SHOWN])}"
+        if found.differing
+        else f"{found.verified} of {found.verified} as in the wheel",
+        accepted="every shared library as in the wheel",
+        ok=not found.differing and found.verified > 0,
+    )
 
 
 def _build_text(version: str, python: str, digest: str) -> str:

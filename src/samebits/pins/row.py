@@ -50,9 +50,9 @@ class Hardware(Closed):
 class Switch(Closed):
     """The aligned switch: the one setting in which the control arm differs from the run (rule 11)."""
 
-    name: Text
-    aligned: Text
-    control: Text
+    name: Literal["op_set", "batch_invariant", "attention_split_kv"]
+    aligned: str | bool
+    control: str | bool
 
 
 class Package(Closed):
@@ -62,6 +62,8 @@ class Package(Closed):
     version: Version
     wheel_sha256: Sha256 | None = None
     """Of the one wheel there is; packages with a wheel per platform have theirs in the requirements."""
+    kernels: bool = False
+    """Whether its shared libraries compute: then each is hashed and held against the wheel's own record."""
 
 
 class Build(Closed):
@@ -91,6 +93,16 @@ class Requirements(Closed):
 
     file: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]*\.txt$")]
     sha256: Sha256
+
+
+class Stack(Closed):
+    """The environment of the row's workers, where it is not the kit's own: vLLM lives apart from the kit."""
+
+    python: Specifier
+    requirements: Requirements
+    """Everything but torch, hashed; installed without resolving anything anew."""
+    torch: Version
+    """Installed first, by version alone; its build is one of ``torch_builds``."""
 
 
 class Image(Closed):
@@ -147,8 +159,12 @@ class Row(Closed):
     hardware: Hardware
     python: Specifier
     switch: Switch
+    op_set: Text | None = None
+    """What the actor computes with, where the switch is not the op set itself."""
     requirements: Requirements | None = None
-    """None where an image brings everything."""
+    """Of the kit's own environment; None where an image brings everything."""
+    stack: Stack | None = None
+    """``packages`` and ``torch_builds`` are what it holds, if there is one."""
     packages: list[Package]
     torch_builds: list[Build] = Field(default_factory=list)
     repositories: list[Repository] = Field(default_factory=list)

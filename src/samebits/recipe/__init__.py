@@ -1,27 +1,35 @@
 """Recipes: what one certification runs and what it must show."""
 
+from samebits.recipe.checks import ALIGNED
 from samebits.recipe.files import digest, find, known, load, parse
 from samebits.recipe.model import (
     Actor,
+    Baseline,
     Certification,
     DenseShape,
-    Engine,
+    EngineSettings,
     Exclusion,
     Model,
+    NativeSettings,
     Recipe,
+    VllmSettings,
     Workload,
 )
 from samebits.recipe.sampling import CONFORMING
 
 __all__ = [
+    "ALIGNED",
     "CONFORMING",
     "Actor",
+    "Baseline",
     "Certification",
     "DenseShape",
-    "Engine",
+    "EngineSettings",
     "Exclusion",
     "Model",
+    "NativeSettings",
     "Recipe",
+    "VllmSettings",
     "Workload",
     "digest",
     "find",

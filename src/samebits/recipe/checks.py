@@ -16,6 +16,9 @@ from samebits.schema import Conflict, nearest
 if TYPE_CHECKING:
     from samebits.recipe.model import Exclusion, Model, Recipe
 
+ALIGNED: Final = {"batch_invariant": True, "attention_split_kv": False}
+"""Aligned positions of the switches that are engine settings; the control position is the other one."""
+
 PROMPT_ROOM: Final = 16
 """Tokens that a model length must leave for the prompt: fewer hold no problem at all."""
 
@@ -29,6 +32,8 @@ def conflicts(recipe: Recipe) -> Iterator[Conflict]:
     yield from _lengths(recipe)
     yield from _cache(recipe)
     yield from _packings(recipe)
+    yield from _switch(recipe)
+    yield from _baseline(recipe)
     if recipe.actor.force_on_policy_ratio:
         yield Conflict(
             "actor.force_on_policy_ratio",
@@ -193,6 +198,58 @@ def _packings(recipe: Recipe) -> Iterator[Conflict]:
             accepted=f"one of the two below {trajectories}, the trajectories of one round; otherwise both pack them "
             "all into one forward (rule 3)",
         )
+
+
+def _switch(recipe: Recipe) -> Iterator[Conflict]:
+    """That the engine knows the switch, and that the recipe has it in its aligned position."""
+    name, engine = recipe.certification.switch, recipe.engine
+    if (engine.kind == "native") != (name == "op_set"):
+        accepted = '"op_set"' if engine.kind == "native" else '"batch_invariant" or "attention_split_kv"'
+        yield Conflict("certification.switch", found=repr(name), accepted=f"{accepted}: engine.kind = {engine.kind!r}")
+    elif name in ALIGNED and getattr(engine, name) != ALIGNED[name]:
+        yield Conflict(
+            f"engine.{name}",
+            found=getattr(engine, name),
+            accepted=f"{ALIGNED[name]}: it is the aligned switch, and the control arm turns it",
+        )
+    wanted = recipe.certification.min_chunked_prefills
+    if engine.enable_chunked_prefill == (wanted == 0):
+        yield Conflict(
+            "certification.min_chunked_prefills",
+            found=wanted,
+            accepted="at least 1, since chunked prefill is on"
+            if engine.enable_chunked_prefill
+            else "0, since chunked prefill is off",
+        )
+    most = min(engine.max_num_seqs, _trajectories(recipe))
+    if recipe.certification.min_running > most:
+        yield Conflict(
+            "certification.min_running",
+            found=recipe.certification.min_running,
+            accepted=f"at most {most}: max_num_seqs = {engine.max_num_seqs}, {_trajectories(recipe)} trajectories",
+        )
+
+
+def _baseline(recipe: Recipe) -> Iterator[Conflict]:
+    if recipe.baseline is None:
+        return
+    own = recipe.engine.model_dump()
+    for name, value in recipe.baseline.engine.items():
+        if name not in own:
+            near = nearest(name, own)
+            yield Conflict(
+                f"baseline.engine.{name}",
+                found="an unknown field",
+                accepted=", ".join(sorted(own)),
+                next_step=f"Did you mean {near!r}?" if near else "Remove it.",
+            )
+        elif name == recipe.certification.switch:
+            yield Conflict(
+                f"baseline.engine.{name}",
+                found=repr(value),
+                accepted="nothing: the switch is in its control position on every unaligned arm",
+                next_step="Remove it.",
+            )
 
 
 def _exclusion(recipe: Recipe, number: int, exclusion: Exclusion) -> Iterator[Conflict]:

@@ -110,10 +110,10 @@ class Workload(Closed):
     """Requests arrive over this many engine steps, so that the batch changes all the time."""
 
 
-class Engine(Closed):
-    """Engine settings as *asked*; the row's gate decides what is certified. Field names follow vLLM's arguments."""
+class EngineSettings(Closed):
+    """What every kind of engine is asked; the row's gate decides what is certified. Fields are named as vLLM's."""
 
-    kind: Literal["native"] = "native"
+    kind: str
     max_model_len: Count
     max_num_seqs: Count
     max_num_batched_tokens: Count
@@ -135,6 +135,47 @@ class Engine(Closed):
     kv_connector: str | None = None
     async_rollout: bool = False
     logprobs_mode: str = "raw_logprobs"
+
+
+class NativeSettings(EngineSettings):
+    """The kit's own engine."""
+
+    kind: Literal["native"] = "native"
+
+
+class VllmSettings(EngineSettings):
+    """The real vLLM. Whatever decides bits is asked for by name, nothing is left to vLLM's own defaults."""
+
+    kind: Literal["vllm"] = "vllm"
+    batch_invariant: bool = False
+    """``VLLM_BATCH_INVARIANT``; the aligned switch of GPU rows."""
+    attention_split_kv: bool = False
+    """``VLLM_CPU_ATTN_SPLIT_KV``: threads share one sequence's keys; the aligned switch of CPU rows."""
+    attention_backend: Annotated[str, Field(min_length=1)]
+    moe_backend: str = "auto"
+    model_runner: Literal["V1", "V2"]
+    enforce_eager: bool = False
+    compilation_mode: Annotated[int, Field(ge=0, le=3)] = 0
+    """``compilation_config.mode``: 0 leaves the model as it is written, 3 is vLLM's own compilation."""
+    custom_ops: list[str] = Field(default=["none"])
+    """``compilation_config.custom_ops``: ``none`` computes in PyTorch what ``all`` computes in C++ kernels."""
+    ir_op_priority: dict[str, list[str]] = Field(default={})
+    """``kernel_config.ir_op_priority``: which implementation of an operation comes first."""
+    cudagraph_mode: Literal["NONE", "FULL", "PIECEWISE", "FULL_DECODE_ONLY", "FULL_AND_PIECEWISE"] = "NONE"
+    flashinfer_sampler: bool = False
+    """``VLLM_USE_FLASHINFER_SAMPLER``; off, repeats agree at 44 co-resident sequences too (vllm#51187)."""
+    async_scheduling: bool = False
+    enable_dbo: bool = False
+    """Micro-batching (dual batch overlap)."""
+    gpu_memory_utilization: Fraction = 0.3
+    """Share of the GPU's memory that engine and cache may take; the actor lives on the same GPU."""
+    generation_config: str = "vllm"
+    """Where sampling defaults come from: ``auto`` would read the model folder's ``generation_config.json``."""
+    refit: Literal["file", "in_place"] = "file"
+    """By ``reload_weights`` from a folder, or by ``load_weights`` into the live parameters."""
+
+
+Engine = Annotated[NativeSettings | VllmSettings, Field(discriminator="kind")]
 
 
 class Actor(Closed):
@@ -165,9 +206,25 @@ class Certification(Closed):
     probe_sequences: Count = 1
     min_tokens: Count
     min_preemptions: Annotated[int, Field(ge=1)] = 1
-    min_chunked_prefills: Annotated[int, Field(ge=1)] = 1
+    min_chunked_prefills: Annotated[int, Field(ge=0)] = 1
+    """0 only where the engine's chunked prefill is off."""
+    min_running: Annotated[int, Field(ge=0, le=10_000)] = 0
+    """Sequences that must have been decoded side by side at least once; 44 is where vllm#51187 began."""
+    switch: Literal["op_set", "batch_invariant", "attention_split_kv"] = "op_set"
+    """The aligned switch: the one thing in which the control arm differs (rule 11); the row's must be the same."""
     overhead_budget: Annotated[float, Field(ge=1, le=100)] | None = None
     """Aligned step time over unaligned step time; none on CPU rows (rule 9)."""
+
+
+class Baseline(Closed):
+    """The fastest supported unaligned configuration of the same recipe: what overhead is measured against (rule 9).
+
+    Its rounds are timed, never compared.  Without one the control arm is the baseline.
+    """
+
+    engine: Annotated[dict[str, Any], Field(min_length=1)]
+    """Laid over the recipe's engine settings, beside the switch in its control position."""
+    rounds: Annotated[int, Field(ge=1, le=100)] = 2
 
 
 class Exclusion(Closed):
@@ -192,6 +249,7 @@ class Recipe(Closed):
     engine: Engine
     actor: Actor
     certification: Certification
+    baseline: Baseline | None = None
     exclusions: Annotated[list[Exclusion], Field(min_length=1)]
 
     @model_validator(mode="after")

@@ -7,4 +7,7 @@ from __future__ import annotations
 
 from samebits.engine.native.engine import NativeEngine, draw
 
-__all__ = ["NativeEngine", "draw"]
+ENGINE = NativeEngine
+"""What the worker constructs for ``kind = "native"``."""
+
+__all__ = ["ENGINE", "NativeEngine", "draw"]

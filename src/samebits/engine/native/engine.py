@@ -16,14 +16,14 @@ from samebits.engine.native.cache import PagedCache
 from samebits.engine.native.forward import Forward
 from samebits.engine.native.prefill import score
 from samebits.engine.native.requests import check_requests, check_sequences
-from samebits.engine.native.rollout import OnStep, Rollout
+from samebits.engine.native.rollout import Rollout
 from samebits.engine.native.settings import certified, check_model
 from samebits.engine.native.vault import Vault
 from samebits.engine.native.weights import EngineWeights
-from samebits.engine.protocol import Constructed, Generated, Refitted, Request, Sealed, WholeSequence
+from samebits.engine.protocol import Constructed, Generated, OnStep, Refitted, Request, Sealed, WholeSequence
 from samebits.errors import GateError, InputError
 from samebits.models import open_folder
-from samebits.ops import opset
+from samebits.ops import open_op_set
 
 
 class NativeEngine:
@@ -38,7 +38,7 @@ class NativeEngine:
         self, model_folder: Path, *, op_set: str, settings: Mapping[str, Any], gate: Mapping[str, Any]
     ) -> None:
         self.settings = certified(settings, gate)
-        ops = opset(op_set)
+        ops = open_op_set(op_set)
         decoder, tensors = open_folder(model_folder)
         check_model(self.settings, decoder)
         _be_deterministic(self.settings.threads)
@@ -75,13 +75,14 @@ class NativeEngine:
         """The settings in force now."""
         return {**self.settings.effective(), "threads": torch.get_num_threads()}
 
-    def refit(self, path: Path, version: int) -> Refitted:
-        """Take the weights of the safetensors file at ``path`` as policy ``version``.
+    def refit(self, path: Path, version: int, *, digests: bool = True) -> Refitted:
+        """Take the weights of the safetensors file at ``path`` as policy ``version``; digests are always taken.
 
         Raises:
             GateError: requests are in flight: their trajectories would begin and end under different weights (rule 5).
             InputError: see :meth:`EngineWeights.refit`.
         """
+        del digests
         if self._rollout is not None and self._rollout.scheduler.in_flight:
             raise GateError(
                 "engine.refit",
@@ -145,6 +146,13 @@ class NativeEngine:
             InputError: this engine never committed to that.
         """
         return self._vault.reveal(commitment)
+
+    def draw(self, logits: Sequence[float], samples: int, seed: int) -> list[int]:
+        """See :func:`draw`: the sampler knows neither model nor batch."""
+        return draw(logits, samples=samples, seed=seed)
+
+    def close(self) -> None:
+        """Nothing to free but memory."""
 
 
 def draw(logits: Sequence[float], *, samples: int, seed: int) -> list[int]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -12,6 +12,7 @@ from samebits.engine.native.cache import PagedCache, Stored
 from samebits.engine.native.pages import ZERO_PAGE
 from samebits.engine.native.tables import Group
 from samebits.ops.observer import Observer
+from samebits.ops.opset import T
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -66,6 +67,15 @@ class PagedBatch:
         pages = stored.by_page.index_select(0, table.flatten())
         slots = pages.view(len(self.offsets), -1, *stored.by_slot.shape[1:])[:, :rows].contiguous()
         return _read(stored, slots.flatten(0, 1)).view(len(self.offsets), rows, *stored.row_shape)
+
+    def packed(self, layer: int, name: str) -> Tensor:
+        """[N, *row shape]: each sequence's rows so far, one sequence after the other."""
+        ends = [offset + len(span.token_ids) for offset, span in zip(self.offsets, self._spans, strict=True)]
+        return torch.cat([rows[:end] for rows, end in zip(self.gather(layer, name), ends, strict=True)])
+
+    def run_layer(self, compute: Callable[..., T], *arguments: Tensor | None) -> T:
+        """At once: a rollout has no backward."""
+        return compute(*arguments)
 
     def select(self, layer: int, name: str, sequences: Tensor, rows: Tensor) -> Tensor:
         """[N, S, *row shape]: single rows, zero where −1."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -17,27 +17,10 @@ from samebits.engine.native.pages import PageAllocator
 from samebits.engine.native.scheduler import Chunk, Running, Scheduler
 from samebits.engine.native.settings import Settings
 from samebits.engine.native.weights import EngineWeights
-from samebits.engine.protocol import Request, Trajectory
+from samebits.engine.protocol import OnStep, Progress, Request, Trajectory
 from samebits.errors import MachineError
 from samebits.observed import Observed
 from samebits.ops.observer import Record
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Progress:
-    """Where a rollout is after a step."""
-
-    step: int
-    tokens: int
-    """Generated so far, all requests together."""
-    tokens_per_second: float
-    running: int
-    waiting: int
-    finished: int
-    requests: int
-
-
-OnStep = Callable[[Progress], None]
 
 
 @dataclass(slots=True)

@@ -10,7 +10,7 @@ from samebits.errors import GateError
 from samebits.gate.settings import Accepted, accepted_from_json, check, raise_first
 from samebits.models.family import Decoder
 from samebits.pins import Range, Values
-from samebits.recipe.model import Engine
+from samebits.recipe.model import NativeSettings
 from samebits.schema import parse
 
 WHERE: Final = "engine"
@@ -46,7 +46,7 @@ SUPPORTED: Final[Mapping[str, Accepted]] = {
 ``quantization`` is the model's own, see :func:`check_model`."""
 
 
-class Settings(Engine):
+class Settings(NativeSettings):
     """The recipe's engine settings, and the one that no recipe can state."""
 
     sampling_mode: Literal["exact", "smoke"] = "exact"

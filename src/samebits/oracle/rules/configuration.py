@@ -10,7 +10,7 @@ from samebits.oracle.findings import Check, Faults, settle
 from samebits.oracle.layout import ARMS
 from samebits.oracle.measured import Measured
 from samebits.oracle.model_facts import layers
-from samebits.recipe import Recipe
+from samebits.recipe import ALIGNED, Recipe
 
 _PREFIX = "settings."
 
@@ -19,7 +19,7 @@ def check(measured: Measured, recipe: Recipe) -> list[Check]:
     """Both workers of both arms: a certificate names its configuration by the recipe's digest alone (rule 8)."""
     faults, exercised = Faults(), 0
     for arm in ARMS:
-        for worker, wanted in _asked(recipe).items():
+        for worker, wanted in _asked(recipe, arm).items():
             said = measured.facts.get((arm, worker), {})
             if not said:
                 detail = f"the {arm} {worker}'s own description is missing"
@@ -45,12 +45,17 @@ def check(measured: Measured, recipe: Recipe) -> list[Check]:
     ]
 
 
-def _asked(recipe: Recipe) -> dict[str, Mapping[str, Any]]:
+def _asked(recipe: Recipe, arm: str) -> dict[str, Mapping[str, Any]]:
     """By worker: name of a fact to its value."""
+    engine = recipe.engine.model_dump()
     # The actor pads attention to the engine's number of key slots, so that is a setting of its own (rule 8).
     actor = recipe.actor.model_dump() | {"max_model_len": recipe.engine.max_model_len}
+    switch = recipe.certification.switch
+    if switch in ALIGNED:
+        position = {switch: ALIGNED[switch] if arm == "aligned" else not ALIGNED[switch]}
+        engine, actor = engine | position, actor | position
     return {
-        "engine": {"dtype": recipe.model.dtype, **_settings(recipe.engine.model_dump())},
+        "engine": {"dtype": recipe.model.dtype, **_settings(engine)},
         "actor": {"dtype": recipe.model.dtype, "layers": layers(recipe.model), **_settings(actor)},
     }
 

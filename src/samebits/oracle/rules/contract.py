@@ -26,9 +26,8 @@ def check(measured: Measured, recipe: Recipe) -> list[Check]:
         _log_softmax(measured, recipe),
         _logits_processors(measured, recipe),
         _at_least(measured, "scheduler.preemptions", "preemptions", recipe.certification.min_preemptions),
-        _at_least(
-            measured, "scheduler.chunked-prefills", "chunked_prefills", recipe.certification.min_chunked_prefills
-        ),
+        _chunked_prefills(measured, recipe),
+        *_running(measured, recipe),
         *decisions.family(measured, recipe),
     ]
 
@@ -148,6 +147,35 @@ def _at_least(measured: Measured, name: str, counter: str, wanted: int) -> Check
         detail=f"{total} {words} happened; the recipe asks for at least {wanted}",
         basis="attested",
     )
+
+
+def _chunked_prefills(measured: Measured, recipe: Recipe) -> Check:
+    name = "scheduler.chunked-prefills"
+    if recipe.engine.enable_chunked_prefill:
+        return _at_least(measured, name, "chunked_prefills", recipe.certification.min_chunked_prefills)
+    detail = "chunked prefill is off"
+    return Check(name=name, rule=8, status="not_applicable", exercised=0, detail=detail, basis="attested")
+
+
+def _running(measured: Measured, recipe: Recipe) -> list[Check]:
+    """Sequences side by side, where the recipe asks for a number (vllm#51187 began at 44)."""
+    name, wanted = "scheduler.running", recipe.certification.min_running
+    if not wanted:
+        return []
+    found = measured.counters.get(("aligned", "max_running"))
+    if found is None:
+        return [_not_run(name, "the engine did not count its running sequences")]
+    most = max(found)
+    return [
+        Check(
+            name=name,
+            rule=8,
+            status="passed" if most >= wanted else "vacuous",
+            exercised=most,
+            detail=f"up to {most} sequences ran side by side; the recipe asks for at least {wanted}",
+            basis="attested",
+        )
+    ]
 
 
 def _workers(measured: Measured) -> tuple[Said, Said]:

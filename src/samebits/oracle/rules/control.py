@@ -8,8 +8,12 @@ from samebits.oracle.findings import Check, Faults, settle
 from samebits.oracle.measured import Measured
 from samebits.recipe import Recipe
 
-SWITCH: Final = {"native": {"op_set": {"aligned": '"native"', "control": '"plain"'}}}
-"""The aligned switch, by the kind of engine: what the two arms may, and must, differ in, and how each is set (JSON)."""
+SWITCHES: Final[dict[str, dict[str, dict[str, str]]]] = {
+    "op_set": {"op_set": {"aligned": '"native"', "control": '"plain"'}},
+    "batch_invariant": {"settings.batch_invariant": {"aligned": "true", "control": "false"}},
+    "attention_split_kv": {"settings.attention_split_kv": {"aligned": "false", "control": "true"}},
+}
+"""By the aligned switch: the fact that both workers of two arms may, and must, differ in, and its values (JSON)."""
 
 WORKERS: Final = ("engine", "actor")
 
@@ -97,7 +101,7 @@ def _differs(measured: Measured, name: str, pairs: list[tuple[str, str]], words:
 
 
 def _switch(measured: Measured, recipe: Recipe) -> Check:
-    switch = SWITCH[recipe.engine.kind]
+    switch = SWITCHES[recipe.certification.switch]
     faults, exercised = Faults(), 0
     for worker in WORKERS:
         if not all(measured.facts.get((arm, worker)) for arm in ("aligned", "control")):
