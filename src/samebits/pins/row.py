@@ -23,7 +23,7 @@ def _is_specifier(text: str) -> str:
     return text
 
 
-Identifier = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]{0,63}$")]
+Identifier = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9.-]{0,63}$")]
 Text = Annotated[str, Field(min_length=1)]
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 GitObject = Annotated[str, Field(pattern=r"^[0-9a-f]{40}$")]
@@ -91,7 +91,7 @@ class Repository(Closed):
 class Requirements(Closed):
     """The hashed requirements beside the row."""
 
-    file: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]*\.txt$")]
+    file: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9.-]*\.txt$")]
     sha256: Sha256
 
 

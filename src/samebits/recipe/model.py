@@ -240,9 +240,9 @@ class Recipe(Closed):
     """One recipe file."""
 
     schema_version: Literal[1]
-    id: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]{0,63}$")]
+    id: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9.-]{0,63}$")]
     title: str
-    rows: Annotated[list[Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]{0,63}$")]], Field(min_length=1)]
+    rows: Annotated[list[Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9.-]{0,63}$")]], Field(min_length=1)]
     """Rows on which this recipe may be certified."""
     model: Model
     workload: Workload
