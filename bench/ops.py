@@ -17,7 +17,8 @@ from rich.console import Console
 from rich.table import Table
 from torch import Tensor
 
-from samebits.ops import OpSet, opset
+from samebits.ops import OpSet, open_op_set
+from samebits.ops.opset import KEYS, VALUES
 
 HIDDEN, INTER, HEADS, KV_HEADS, SIZE, VOCABULARY = 576, 1536, 9, 3, 64, 49152
 SLOTS = 512
@@ -40,18 +41,17 @@ class Result:
 class Layout:
     """The part of a ``Batch`` that attention reads."""
 
-    def __init__(self, lengths: list[int], offset: int) -> None:
+    def __init__(self, lengths: list[int], offset: int, dtype: torch.dtype) -> None:
         self.starts = [0]
         for length in lengths:
             self.starts.append(self.starts[-1] + length)
         self.offsets = [offset] * len(lengths)
-        self.token_ids = self.positions = torch.zeros(self.starts[-1], dtype=torch.int64)
-
-    def store(self, layer: int, name: str, rows: Tensor) -> None:
-        raise NotImplementedError
+        row = (KV_HEADS, SIZE)
+        self.caches = {name: torch.zeros(len(lengths), SLOTS, *row, dtype=dtype) for name in (KEYS, VALUES)}
 
     def gather(self, layer: int, name: str) -> Tensor:
-        raise NotImplementedError
+        del layer
+        return self.caches[name]
 
 
 def cases(dtype: torch.dtype) -> Iterator[Case]:
@@ -72,17 +72,17 @@ def cases(dtype: torch.dtype) -> Iterator[Case]:
                 continue
             x, w = draw(t, k), draw(n, k) * 0.05
             yield f"linear: {name}", f"{phase} {t}×{k}→{n}", t, lambda ops, x=x, w=w: ops.linear(x, w)
-        layout = Layout(lengths, 200 if phase == "decode" else 0)
+        layout = Layout(lengths, 200 if phase == "decode" else 0, dtype)
         q = draw(t, HEADS, SIZE)
-        k, v = torch.zeros(2, len(lengths), SLOTS, KV_HEADS, SIZE, dtype=dtype)
-        for b, length in enumerate(lengths):
-            end = layout.offsets[b] + length
-            k[b, :end], v[b, :end] = draw(end, KV_HEADS, SIZE), draw(end, KV_HEADS, SIZE)
+        for cache in layout.caches.values():
+            for b, length in enumerate(lengths):
+                end = layout.offsets[b] + length
+                cache[b, :end] = draw(end, KV_HEADS, SIZE)
         yield (
             "attention",
             f"{phase} {len(lengths)}×{SLOTS} slots",
             t,
-            lambda ops, q=q, k=k, v=v, layout=layout: ops.attention(q, k, v, layout),
+            lambda ops, q=q, layout=layout: ops.attention(q, layout, 0),
         )
         h, w = draw(t, HIDDEN), draw(HIDDEN)
         yield "rms_norm", f"{phase} {t}×{HIDDEN}", t, lambda ops, h=h, w=w: ops.rms_norm(h, w, 1e-5)
@@ -97,7 +97,7 @@ def cases(dtype: torch.dtype) -> Iterator[Case]:
 def measure(case: Case, seconds: float) -> Result:
     """Both sets in turn until each has had ``seconds``; at least three calls each."""
     op, shape, tokens, call = case
-    sets = [opset("native"), opset("plain")]
+    sets = [open_op_set("native"), open_op_set("plain")]
     best = [float("inf")] * 2
     spent, rounds = 0.0, 0
     while spent < 2 * seconds or rounds < MIN_ROUNDS:

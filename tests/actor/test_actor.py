@@ -13,7 +13,7 @@ from samebits.errors import GateError, InputError, MachineError
 from samebits.hashing import sha256_file
 from samebits.integrity import digests
 from samebits.models import open_decoder, seeded_config, seeded_weights
-from samebits.ops import opset
+from samebits.ops import open_op_set
 
 from . import tiny
 from .tiny import REWARDS
@@ -53,7 +53,7 @@ def test_recompute_and_training_forward_have_the_same_bits_across_packings(dtype
 def test_patterns_are_those_of_each_sequence_alone(model, actor, trajectories):
     commitment = actor.recompute(trajectories, 0).sealed.commitment
     revealed = actor.reveal(commitment)
-    decoder, weights, ops = open_decoder(seeded_config(model)), seeded_weights(model), opset("native")
+    decoder, weights, ops = open_decoder(seeded_config(model)), seeded_weights(model), open_op_set("native")
     for one, patterns in zip(trajectories, revealed, strict=True):
         policy = sides.Policy(decoder=decoder, ops=ops, weights=weights, max_model_len=tiny.SLOTS)
         alone = policy.logprobs([one])
@@ -92,6 +92,23 @@ def test_each_step_changes_every_master(actor, trajectories, tmp_path):
         before = actor.export(tmp_path / "w.safetensors", version + 1)
 
 
+@pytest.mark.parametrize("op_set", ["native", "plain"])
+def test_activation_checkpointing_changes_no_bit(op_set, tmp_path):
+    kept, again = (tiny.actor(tiny.model(), op_set, activation_checkpointing=on) for on in (False, True))
+    whole = run_round(kept, tiny.trajectories(), 0, tmp_path / "kept.safetensors")
+    assert run_round(again, tiny.trajectories(), 0, tmp_path / "again.safetensors") == whole
+
+
+def test_a_head_in_parts_has_the_same_logprobs(actor, trajectories, monkeypatch):
+    """Packs of 13, 12 and 15 response tokens, five rows of logits at a time."""
+    expected = actor.recompute(trajectories, 0).sealed.commitment
+    monkeypatch.setattr(sides, "HEAD_ROWS", 5)
+    parts = tiny.actor(tiny.model(), activation_checkpointing=True)
+    assert parts.recompute(trajectories, 0).sealed.commitment == expected
+    assert parts.train_forward(trajectories, REWARDS, 0).sealed.commitment == expected
+    assert parts.step(0).off_policy_tokens == 0
+
+
 def test_gradient_against_float64():
     model = tiny.model(dtype="float32")
     actor, trajectories = tiny.actor(model), tiny.trajectories()
@@ -101,7 +118,7 @@ def test_gradient_against_float64():
 
     weights = {name: weight.double().requires_grad_() for name, weight in seeded_weights(model).items()}
     policy = sides.Policy(
-        decoder=open_decoder(seeded_config(model)), ops=opset("plain"), weights=weights, max_model_len=tiny.SLOTS
+        decoder=open_decoder(seeded_config(model)), ops=open_op_set("plain"), weights=weights, max_model_len=tiny.SLOTS
     )
     groups = [np.array(REWARDS[:3]), np.array(REWARDS[3:])]
     advantages = np.concatenate([(group - group.mean()) / (group.std(ddof=1) + 1e-6) for group in groups])

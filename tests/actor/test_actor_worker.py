@@ -30,6 +30,7 @@ def construct(folder):
         "settings": SETTINGS,
         "max_model_len": SLOTS,
         "gate": GATE,
+        "switches": {},
     }
 
 
@@ -58,6 +59,7 @@ def test_nothing_works_before_construct(call):
         ({"model_folder": "/nowhere"}, InputError, "/nowhere/config.json"),
         ({"gate": {"threads": "all"}}, InputError, "gate.actor.threads"),
         ({"gate": None}, WorkerError, "construct.gate"),
+        ({"switches": {"batch_invariant": True}}, InputError, "switches.batch_invariant"),
     ],
 )
 def test_a_refused_construct_leaves_the_live_actor_as_it_is(call, construct, trajectories, change, error, field):
@@ -116,7 +118,7 @@ def test_a_round_in_a_process_of_its_own(construct, model, trajectories, tmp_pat
         assert [len(row) for row in patterns] == [7, 6, 11, 1, 15]
         assert call(Stepped, "step", version=0).version == 1
         assert call(Replayed, "replay_step", **rewarded, version=1).stepped.version == 2
-        exported = call(Exported, "export", path=str(path), version=2)
+        exported = call(Exported, "export", path=str(path), version=2, digests=True)
     assert {"packs": 2, "of": 2} in notes
     assert exported.deployed.keys() == seeded_weights(model).keys()
     assert exported.deployed != digests(seeded_weights(model))

@@ -45,3 +45,32 @@ def test_a_forward_stores_once():
     batch.store(0, "k", torch.zeros(1, 1))
     with pytest.raises(ValueError, match=r"^cache 'k' of layer 0 is already stored in this packed forward$"):
         batch.store(0, "k", torch.zeros(1, 1))
+
+
+def test_packed_gives_the_stored_rows():
+    batch = PackedBatch([[5, 6, 7], [8]], max_model_len=4)
+    rows = torch.arange(8.0).view(4, 2)
+    batch.store(1, "v", rows)
+    assert batch.packed(1, "v") is rows
+
+
+def test_a_checkpointed_layer_is_computed_again_and_leaves_no_cache_behind():
+    batch = PackedBatch([[5, 6, 7]], max_model_len=3, checkpointing=True)
+    weight = torch.tensor([2.0], requires_grad=True)
+    calls = []
+
+    def layer(x, residual):
+        calls.append(residual)
+        batch.store(0, "k", x * weight)
+        return batch.packed(0, "k").square(), x
+
+    x = torch.tensor([[1.0], [2.0], [3.0]])
+    y, _ = batch.run_layer(layer, x, None)
+    with pytest.raises(KeyError):
+        batch.packed(0, "k")
+    y.sum().backward()
+    assert calls == [None, None]
+    assert weight.grad.tolist() == [2 * 2 * (1 + 4 + 9)]
+    with torch.no_grad():
+        batch.run_layer(layer, x, None)
+    assert len(calls) == 3

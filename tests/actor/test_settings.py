@@ -9,7 +9,17 @@ from .tiny import GATE, SETTINGS
 
 
 def test_certified_settings_become_the_recipes_model():
-    assert certified(SETTINGS, GATE).model_dump() == SETTINGS
+    settings = certified(SETTINGS, GATE)
+    assert settings.model_dump(exclude_unset=True) == SETTINGS
+    assert settings.activation_checkpointing is False
+
+
+def test_activation_checkpointing_is_for_rows_that_name_it():
+    asked = {**SETTINGS, "activation_checkpointing": True}
+    with pytest.raises(GateError) as caught:
+        certified(asked, GATE)
+    assert caught.value.field == "actor.activation_checkpointing"
+    assert certified(asked, {**GATE, "activation_checkpointing": [False, True]}).activation_checkpointing is True
 
 
 def test_the_rows_gate_refuses():

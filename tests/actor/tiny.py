@@ -6,9 +6,10 @@ import random
 
 from samebits.actor.actor import NativeActor
 from samebits.actor.protocol import Tokens
+from samebits.actor.settings import Settings
 from samebits.models import open_decoder, seeded_config, seeded_weights
-from samebits.ops import opset
-from samebits.recipe.model import Actor, DenseShape, Model
+from samebits.ops import open_op_set
+from samebits.recipe.model import DenseShape, Model
 
 VOCAB = 96
 SLOTS = 32
@@ -72,8 +73,8 @@ def actor(model: Model, op_set: str = "native", **settings) -> NativeActor:
     return NativeActor(
         open_decoder(seeded_config(model)),
         seeded_weights(model),
-        opset(op_set),
-        Actor(**{**SETTINGS, **settings}),
+        open_op_set(op_set),
+        Settings(**{**SETTINGS, **settings}),
         SLOTS,
     )
 

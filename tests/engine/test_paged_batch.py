@@ -53,6 +53,7 @@ def test_rows_come_back_where_they_belong_with_zeros_behind(cache, key_slots):
     gathered = batch.gather(0, "k")
     assert torch.equal(gathered, expected)
     assert gathered.is_contiguous()
+    assert torch.equal(batch.packed(0, "k"), torch.cat([expected[0, :3], expected[1, :7]]))
 
 
 def test_layers_and_names_are_apart(cache):

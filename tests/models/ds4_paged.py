@@ -13,7 +13,7 @@ from samebits.engine.native.paged_batch import PagedBatch, Span
 from samebits.engine.native.pages import PageAllocator
 from samebits.engine.native.tables import Tables
 from samebits.models.ds4 import DeepSeekV4
-from samebits.ops import opset
+from samebits.ops import open_op_set
 
 SLOTS = 320
 PAGES = 4000
@@ -23,7 +23,7 @@ def packed(decoder: DeepSeekV4, weights, sequences: Sequence[Sequence[int]], *, 
     """Hidden states of each sequence, all in one forward."""
     batch = PackedBatch(sequences, SLOTS, observer=observer)
     with torch.no_grad():
-        hidden = decoder.hidden_states(opset(ops), weights, batch)
+        hidden = decoder.hidden_states(open_op_set(ops), weights, batch)
     return list(torch.split(hidden, [len(one) for one in sequences]))
 
 
@@ -58,7 +58,7 @@ def paged(
         if record is not None:
             batch.observer = record.of(list(step), batch.starts, batch.offsets)
         with torch.no_grad():
-            hidden = decoder.hidden_states(opset(ops), weights, batch)
+            hidden = decoder.hidden_states(open_op_set(ops), weights, batch)
         for (index, count), part in zip(step.items(), hidden.split(list(step.values())), strict=True):
             parts[index].append(part)
             computed[index] += count

@@ -7,8 +7,8 @@ import torch
 from transformers import LlamaConfig, LlamaForCausalLM, Qwen3Config, Qwen3ForCausalLM
 
 from samebits.models import Cache, Dense
-from samebits.models.rope import rope_tables
-from samebits.ops import opset
+from samebits.ops import open_op_set
+from samebits.ops.rope import Rope, exact_tables
 
 SHAPE = {
     "attention_dropout": 0.0,
@@ -45,7 +45,7 @@ def reference(kind: str, *, tied: bool):
 @pytest.mark.parametrize("kind", ["llama", "qwen3"])
 def test_logits_match_transformers(kind, tied, op_set, pack):
     model = reference(kind, tied=tied)
-    decoder, ops = Dense(model.config.to_dict()), opset(op_set)
+    decoder, ops = Dense(model.config.to_dict()), open_op_set(op_set)
     weights = {name: value.detach() for name, value in model.named_parameters()}
     assert {name: tuple(value.shape) for name, value in weights.items()} == decoder.parameter_shapes()
     with torch.no_grad():
@@ -60,7 +60,7 @@ def test_logits_match_transformers(kind, tied, op_set, pack):
 
 def test_gradients_match_transformers(pack):
     model = reference("qwen3", tied=False)
-    decoder, ops, targets = Dense(model.config.to_dict()), opset("native"), [96, 3, 3, 41, 0, 8, 1]
+    decoder, ops, targets = Dense(model.config.to_dict()), open_op_set("native"), [96, 3, 3, 41, 0, 8, 1]
     weights = {name: value.detach().clone().requires_grad_() for name, value in model.named_parameters()}
     hidden = decoder.hidden_states(ops, weights, pack(SEQUENCES[:1]))
     ops.token_logprobs(decoder.logits(ops, weights, hidden), torch.tensor(targets)).mean().neg().backward()
@@ -83,8 +83,8 @@ def test_what_the_workers_ask_of_a_decoder():
 
 
 def test_rope_tables_do_not_depend_on_how_many_positions_are_asked_for():
-    cos, sin = rope_tables(8192, 64, 100_000.0)
-    few_cos, few_sin = rope_tables(100, 64, 100_000.0)
+    cos, sin = exact_tables(Rope(positions=8192, size=64, theta=100_000.0))
+    few_cos, few_sin = exact_tables(Rope(positions=100, size=64, theta=100_000.0))
     assert cos.dtype == sin.dtype == torch.float32
     assert cos.shape == sin.shape == (8192, 32)
     assert torch.equal(cos[:100], few_cos)

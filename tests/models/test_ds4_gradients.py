@@ -8,7 +8,7 @@ import torch
 from models.ds4_small import SMALL, draw
 from samebits.actor.packed_batch import PackedBatch
 from samebits.models.ds4 import DeepSeekV4
-from samebits.ops import opset
+from samebits.ops import open_op_set
 
 CONFIG = {
     **SMALL,
@@ -43,7 +43,7 @@ def one_thread():
 
 
 def test_every_trained_parameter_against_differences():
-    decoder, ops = DeepSeekV4(CONFIG), opset("native")
+    decoder, ops = DeepSeekV4(CONFIG), open_op_set("native")
     weights = {
         name: tensor.double() if tensor.is_floating_point() else tensor for name, tensor in draw(decoder).items()
     }

@@ -10,7 +10,7 @@ import torch
 from models.ds4_small import SMALL, draw, transformers_model
 from samebits.actor.packed_batch import PackedBatch
 from samebits.models.ds4 import DeepSeekV4
-from samebits.ops import opset
+from samebits.ops import open_op_set
 
 TOLERANCE = 1e-4
 """Logits have a standard deviation of 2.4; fp32 sums in another order leave 1e-5."""
@@ -50,7 +50,7 @@ def test_logits_are_those_of_transformers(kind, monkeypatch):
     monkeypatch.setattr(torch.Tensor, "topk", stable_topk)
     with torch.no_grad():
         expected = transformers_model(decoder, weights)(token_ids).logits[0]
-        ops = opset("native")
+        ops = open_op_set("native")
         batch = PackedBatch(token_ids.tolist(), 512)
         found = decoder.logits(ops, weights, decoder.hidden_states(ops, weights, batch))
     assert expected.std() > 2

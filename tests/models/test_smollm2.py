@@ -11,7 +11,7 @@ import torch
 from samebits.errors import MachineError, RowError
 from samebits.models import open_folder, smollm2
 from samebits.models.prepare import prepare
-from samebits.ops import opset
+from samebits.ops import open_op_set
 from samebits.recipe.model import Model
 
 PROMPT = [504, 3575, 282, 4649, 314]  # "The capital of France is"
@@ -65,7 +65,7 @@ def test_logits_match_transformers(prepared, expected, pack):
     decoder, weights = open_folder(Path(prepared.folder))
     weights = {name: weight.float() for name, weight in weights.items()}
     with torch.no_grad():
-        ops = opset("plain")
+        ops = open_op_set("plain")
         got = decoder.logits(ops, weights, decoder.hidden_states(ops, weights, pack([PROMPT])))
     assert expected.abs().max() > 20
     # 30 layers of fp32 in two orders of summation: 3e-5 was seen.
@@ -77,7 +77,7 @@ def test_logits_match_transformers(prepared, expected, pack):
 def test_bf16_is_near(prepared, expected, op_set, pack):
     decoder, weights = open_folder(Path(prepared.folder))
     with torch.no_grad():
-        ops = opset(op_set)
+        ops = open_op_set(op_set)
         got = decoder.logits(ops, weights, decoder.hidden_states(ops, weights, pack([PROMPT])))
     assert got.dtype == torch.bfloat16
     assert got[-1].argmax() == expected[-1].argmax() == PARIS

@@ -7,6 +7,8 @@ import itertools
 import torch
 from torch import Tensor
 
+from ops.rows import misaligned
+
 
 class Packed:
     """``lengths[b]`` new rows of sequence ``b``, after ``offsets[b]`` rows that were stored before.
@@ -18,6 +20,8 @@ class Packed:
         self.starts = [0, *itertools.accumulate(lengths)]
         self.offsets = [0] * len(lengths) if before is None else [a + b for a, b in before.reach()]
         self.slots = slots
+        self.late = 0
+        """Elements by which what is gathered starts late in its storage."""
         self.rows: dict[tuple[int, str], list[Tensor]] = {} if before is None else dict(before.rows)
         self.token_ids = torch.zeros(self.starts[-1], dtype=torch.int64)
         self.positions = torch.cat([torch.arange(a, a + b) for a, b in self.reach()])
@@ -34,4 +38,8 @@ class Packed:
     def gather(self, layer: int, name: str) -> Tensor:
         pad = torch.nn.functional.pad
         kept = self.rows[layer, name]
-        return torch.stack([pad(x, (0, 0) * (x.dim() - 1) + (0, self.slots - len(x))) for x in kept])
+        spread = torch.stack([pad(x, (0, 0) * (x.dim() - 1) + (0, self.slots - len(x))) for x in kept])
+        return misaligned(spread, self.late) if self.late else spread
+
+    def packed(self, layer: int, name: str) -> Tensor:
+        return torch.cat(self.rows[layer, name])

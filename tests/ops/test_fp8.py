@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from samebits.ops import fp8, opset
+from samebits.ops import fp8, open_op_set
 from samebits.ops.fp8 import Fp8Format, Fp8Weight
 from samebits.ops.rows import Fp8Rows, rounded
 
@@ -97,7 +97,7 @@ def test_gradients_pass_straight_through(name, form):
     trained = torch.randn(32, 64, generator=generator).bfloat16().requires_grad_()
     weight = Fp8Weight(*fp8.quantise_weight(trained, form), form, trained)
     quantised, _ = fp8.quantise(x, form)
-    ops = opset(name)
+    ops = open_op_set(name)
     out = ops.fp8_linear(quantised, weight, torch.bfloat16)
     out.backward(torch.ones_like(out))
     matrix = fp8.deployed(weight).float()

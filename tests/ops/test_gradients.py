@@ -8,7 +8,8 @@ from torch.nn import functional
 
 from ops.packed import Packed
 from ops.rows import DTYPES, normal
-from samebits.ops import opset
+from samebits.ops import open_op_set
+from samebits.ops.opset import KEYS, VALUES
 
 NAMES = ["native", "plain"]
 LENGTHS = [5, 1, 70]
@@ -19,9 +20,9 @@ TOLERANCE = {torch.bfloat16: 2.0**-7, torch.float32: 2.0**-21}
 
 def attention(ops, query, keys, values):
     batch = Packed(LENGTHS, 96)
-    batch.store(0, "keys", keys)
-    batch.store(0, "values", values)
-    return ops.attention(query, batch.gather(0, "keys"), batch.gather(0, "values"), batch)
+    batch.store(0, KEYS, keys)
+    batch.store(0, VALUES, values)
+    return ops.attention(query, batch, 0)
 
 
 def reference_attention(query, keys, values):
@@ -63,6 +64,16 @@ OPS = {
         lambda gate, up: gate * torch.sigmoid(gate) * up,
         [(TOKENS, 33)] * 2,
     ),
+    "add_rms_norm": (
+        lambda ops, x, r, w: torch.cat(ops.add_rms_norm(x, r, w, 1e-5)),
+        lambda x, r, w: torch.cat(((x + r) / ((x + r).square().mean(-1, keepdim=True) + 1e-5).sqrt() * w, x + r)),
+        [(TOKENS, 24), (TOKENS, 24), (24,)],
+    ),
+    "linears": (
+        lambda ops, x, w, v: torch.cat(ops.linears(x, [w, v]), dim=1),
+        lambda x, w, v: torch.cat((x @ w.t(), x @ v.t()), dim=1),
+        [(TOKENS, 48), (40, 48), (16, 48)],
+    ),
     "rope": (lambda ops, x: ops.rope(x, *rope_tables(TOKENS)), reference_rope, [(TOKENS, 2, 16)]),
     "attention": (attention, reference_attention, [(TOKENS, 4, 16), (TOKENS, 2, 16), (TOKENS, 2, 16)]),
     "token_logprobs": (
@@ -90,7 +101,7 @@ def test_values_and_gradients_are_near_float64(op, name, dtype):
     call, reference, _ = OPS[op]
     given = arguments(op, dtype)
     exact = [x.detach().double().requires_grad_() for x in given]
-    found, expected = call(opset(name), *given), reference(*exact)
+    found, expected = call(open_op_set(name), *given), reference(*exact)
     assert found.dtype == (torch.float32 if op == "token_logprobs" else dtype)
     assert found.shape == expected.shape
     assert relative(found, expected) <= TOLERANCE[dtype]
@@ -108,7 +119,9 @@ def test_values_and_gradients_are_near_float64(op, name, dtype):
 def test_backward_is_the_derivative_of_forward(op, name):
     """Finite differences in float64, along one random direction."""
     call = OPS[op][0]
-    assert torch.autograd.gradcheck(lambda *x: call(opset(name), *x), arguments(op, torch.float64), fast_mode=True)
+    assert torch.autograd.gradcheck(
+        lambda *x: call(open_op_set(name), *x), arguments(op, torch.float64), fast_mode=True
+    )
 
 
 @of_set
@@ -117,12 +130,15 @@ def test_a_later_chunk_has_gradients_into_earlier_keys(name):
     q, k, v = (normal(8, h, 16, dtype=torch.float64, seed=50 + h).requires_grad_() for h in (4, 2, 1))
     v = v.expand(8, 2, 16)
     whole = Packed([8], 16)
-    whole.store(0, "k", k)
-    whole.store(0, "v", v)
-    later = Packed([5], 16, before=Packed([3], 16))
-    keys, values = whole.gather(0, "k"), whole.gather(0, "v")
-    one = opset(name).attention(q, keys, values, whole)[3:]
-    two = opset(name).attention(q[3:], keys, values, later)
+    before = Packed([3], 16)
+    before.store(0, KEYS, k[:3])
+    before.store(0, VALUES, v[:3])
+    later = Packed([5], 16, before=before)
+    for batch, first in ((whole, 0), (later, 3)):
+        batch.store(0, KEYS, k[first:])
+        batch.store(0, VALUES, v[first:])
+    one = open_op_set(name).attention(q, whole, 0)[3:]
+    two = open_op_set(name).attention(q[3:], later, 0)
     torch.testing.assert_close(two, one, rtol=1e-12, atol=1e-12)
     for left, right in zip(
         torch.autograd.grad(two.square().sum(), (q, k), retain_graph=True),
@@ -136,8 +152,8 @@ def test_recording_gradients_after_inference_mode():
     """The tiles kept from a rollout's forward serve a training forward."""
     given = arguments("attention", torch.float32)
     with torch.inference_mode():
-        before = attention(opset("native"), *given)
-    after = attention(opset("native"), *given)
+        before = attention(open_op_set("native"), *given)
+    after = attention(open_op_set("native"), *given)
     after.sum().backward()
     assert torch.equal(before, after)
     assert given[0].grad is not None

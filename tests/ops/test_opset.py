@@ -5,22 +5,31 @@ import torch
 
 from ops.rows import DTYPES, linear, same_bits
 from samebits.errors import InputError
-from samebits.ops import OP_SETS, opset
+from samebits.ops import OP_SETS, open_op_set
 
 
 def test_op_sets_by_name():
-    assert {name: opset(name).name for name in OP_SETS} == {"native": "native", "plain": "plain"}
+    assert {name: open_op_set(name).name for name in OP_SETS} == {"native": "native", "plain": "plain"}
 
 
 def test_an_unknown_name_says_which_there_are():
     with pytest.raises(InputError) as caught:
-        opset("vulkan")
+        open_op_set("vulkan")
     assert str(caught.value) == ("op_set: found 'vulkan'; accepted: native, plain. Use one of these names.")
 
 
+def test_an_unknown_switch_is_refused():
+    with pytest.raises(InputError) as caught:
+        open_op_set("native", {"batch_invariant": True})
+    assert str(caught.value) == (
+        "switches.batch_invariant: found a switch that op set 'native' does not have; accepted: no switches. "
+        "Remove it, or choose the op set that has it."
+    )
+
+
 def test_native_describes_what_decides_its_bits():
-    described = opset("native").describe()
-    sparse = opset("native").describe_sparse()
+    described = open_op_set("native").describe()
+    sparse = open_op_set("native").describe_sparse()
     assert {name: text for name, text in described.items() if name not in sparse} == {
         "attention": (
             "tiles of 8 queries, key slots up to the position in spans of 64; "
@@ -35,7 +44,7 @@ def test_native_describes_what_decides_its_bits():
 
 
 def test_both_describe_the_same_ops():
-    assert opset("plain").describe().keys() == opset("native").describe().keys()
+    assert open_op_set("plain").describe().keys() == open_op_set("native").describe().keys()
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=["bf16", "fp32"])
@@ -43,6 +52,6 @@ def test_plain_linear_is_not_invariant(dtype):
     """What the control arm rests on: a batch of 24 rows at K = 1536, and each row alone."""
     op = linear(1536, 576)
     (x,), (weight,) = op.rows(dtype), op.shared(dtype)
-    plain = opset("plain")
+    plain = open_op_set("plain")
     single = torch.cat([plain.linear(row[None], weight) for row in x])
     assert not same_bits(plain.linear(x, weight), single)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 import torch
 
-from samebits.ops import opset
+from samebits.ops import open_op_set
 from samebits.ops.observer import Record
 from samebits.ops.sinkhorn import sinkhorn
 
-NATIVE = opset("native")
+NATIVE = open_op_set("native")
 
 
 def test_equal_scores_go_to_the_lower_position():
@@ -28,7 +28,7 @@ def test_dispatch_drops_nothing_whatever_the_load(name):
     routes = torch.zeros(100, 2, dtype=torch.int64)
     routes[:, 1] = torch.arange(100) % 3 + 1
     x = torch.arange(1.0, 101.0)[:, None].expand(-1, 16).contiguous()
-    plan = opset(name).dispatch(routes, 6)
+    plan = open_op_set(name).dispatch(routes, 6)
     assert plan.used == [100, 34, 33, 33, 0, 0]
     assert sum(plan.counts) == len(plan.source)
     assert torch.equal(plan.back(plan.tokens(x)), x[:, None].expand(-1, 2, -1))
@@ -43,7 +43,7 @@ def test_each_place_meets_its_expert(name):
     generator = torch.Generator().manual_seed(0)
     routes = torch.randint(0, 5, (70, 3), generator=generator)
     x, weight = torch.randn(70, 32, generator=generator), torch.randn(5, 48, 32, generator=generator)
-    ops = opset(name)
+    ops = open_op_set(name)
     plan = ops.dispatch(routes, 5)
     found = plan.back(ops.grouped_linear(plan.tokens(x), weight, plan, torch.float32))
     expected = torch.einsum("tk,tsnk->tsn", x.double(), weight.double()[routes])

@@ -13,7 +13,8 @@ from torch import Tensor
 
 from ops.packed import Packed
 from ops.rows import DTYPES, misaligned, normal, same_bits, threads
-from samebits.ops import OpSet, opset
+from samebits.ops import OpSet, open_op_set
+from samebits.ops.opset import KEYS, VALUES
 
 LENGTHS = [1, 7, 40, 64, 65, 131]
 SHAPES = [(9, 3, 64), (4, 4, 32), (2, 1, 48), (1, 1, 16)]
@@ -38,7 +39,7 @@ def alone(shape: tuple[int, int, int], dtype: torch.dtype) -> list[Tensor]:
     """Each sequence by itself in one forward on one thread, with no slot to spare."""
     with threads(1):
         return [
-            attend(opset("native"), [sequence], slots=len(sequence[0]), plan=[[len(sequence[0])]])[0]
+            attend(open_op_set("native"), [sequence], slots=len(sequence[0]), plan=[[len(sequence[0])]])[0]
             for sequence in sequences(shape, dtype)
         ]
 
@@ -52,10 +53,10 @@ def attend(ops: OpSet, given: list[Sequence], *, slots: int, plan: list[list[int
             torch.cat([sequence[j][a : a + n] for sequence, a, n in zip(given, done, step, strict=True)])
             for j in range(3)
         ]
-        batch.store(0, "keys", new[1])
-        batch.store(0, "values", new[2])
-        tensors = (new[0], batch.gather(0, "keys"), batch.gather(0, "values"))
-        rows = ops.attention(*(misaligned(x, late) for x in tensors), batch)
+        batch.late = late
+        batch.store(0, KEYS, new[1])
+        batch.store(0, VALUES, new[2])
+        rows = ops.attention(misaligned(new[0], late), batch, 0)
         for b, (start, end) in enumerate(itertools.pairwise(batch.starts)):
             found[b].append(rows[start:end])
         done = [a + n for a, n in zip(done, step, strict=True)]
@@ -90,7 +91,7 @@ def test_chunks_companions_slots_storage_and_threads_leave_no_trace(
         given_ = [*given_, [torch.full_like(x[:9], torch.nan) for x in sequences(shape, dtype)[2]]]
         plan = [[*step, n] for step, n in zip(plan, (2, 4, 0, 3), strict=True)]
     with threads(count):
-        found = attend(opset("native"), given_, slots=max(LENGTHS) + spare, plan=plan, late=late)
+        found = attend(open_op_set("native"), given_, slots=max(LENGTHS) + spare, plan=plan, late=late)
     for rows, i in zip(found, chosen, strict=False):
         assert same_bits(rows, alone(shape, dtype)[i])
 
@@ -100,7 +101,9 @@ def test_chunks_companions_slots_storage_and_threads_leave_no_trace(
 def test_token_by_token_equals_one_pass(shape, dtype):
     given_ = sequences(shape, dtype)
     plan = [[int(step < length) for length in LENGTHS] for step in range(max(LENGTHS))]
-    for rows, expected in zip(attend(opset("native"), given_, slots=192, plan=plan), alone(shape, dtype), strict=True):
+    for rows, expected in zip(
+        attend(open_op_set("native"), given_, slots=192, plan=plan), alone(shape, dtype), strict=True
+    ):
         assert same_bits(rows, expected)
 
 
@@ -108,7 +111,7 @@ def test_token_by_token_equals_one_pass(shape, dtype):
 def test_plain_is_not_invariant_between_decode_and_prefill(dtype):
     """What the control arm rests on: 131 tokens of SmolLM2's heads, decoded one by one and in one pass."""
     sequence = sequences(SHAPES[0], dtype)[-1]
-    one_pass = attend(opset("plain"), [sequence], slots=131, plan=[[131]])[0]
-    decoded = attend(opset("plain"), [sequence], slots=131, plan=[[1]] * 131)[0]
+    one_pass = attend(open_op_set("plain"), [sequence], slots=131, plan=[[131]])[0]
+    decoded = attend(open_op_set("plain"), [sequence], slots=131, plan=[[1]] * 131)[0]
     assert not same_bits(decoded, one_pass)
     torch.testing.assert_close(decoded, one_pass, rtol=2e-2, atol=2e-2)

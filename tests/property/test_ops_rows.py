@@ -12,10 +12,10 @@ from torch import Tensor
 
 from ops.rows import COUNT, DTYPES, ROW_OPS, RowOp, linear, misaligned, normal, patterns, same_bits, threads
 from ops.rows import token_logprobs as logprobs_of
-from samebits.ops import opset
+from samebits.ops import open_op_set
 from samebits.ops.native.norm import row_mean
 
-NATIVE = opset("native")
+NATIVE = open_op_set("native")
 HOSTILE = [float("nan"), float("inf"), -3e38, 0.0]
 by_name = pytest.mark.parametrize("op", ROW_OPS, ids=lambda op: op.name)
 in_dtype = pytest.mark.parametrize("dtype", DTYPES, ids=["bf16", "fp32"])

@@ -92,7 +92,8 @@ class NativeActor:
     ) -> NativeActor:
         """An actor from a prepared model folder, its settings passed by the row's gate.
 
-        ``switches`` are the op set's, for instance ``{"batch_invariant": True}``.  Sets up this process' torch (threads, deterministic algorithms) once everything has been accepted.
+        ``switches`` are the op set's, for instance ``{"batch_invariant": True}``.  Sets up this process' torch
+        (threads, deterministic algorithms) once everything has been accepted.
 
         Raises:
             GateError: a setting that the row does not accept.
@@ -108,7 +109,7 @@ class NativeActor:
     def constructed(self) -> Constructed:
         """The actor as built."""
         return Constructed(
-            settings=self._settings.model_dump() | {"max_model_len": self._policy.max_model_len},
+            settings=self._settings.model_dump(exclude_unset=True) | {"max_model_len": self._policy.max_model_len},
             op_set=self._policy.ops.name,
             dtype=str(config_dtype(self._policy.decoder.config)).removeprefix("torch."),
             parameters=sum(weight.numel() for weight in self._masters.master.values()),

@@ -23,6 +23,8 @@ method             parameters                           result
 ``version`` is always the policy version that the call is about, and must be the actor's own: 0 after ``construct``,
 one more after each ``step``, so what ``step(version=v)`` made is written by ``export(version=v + 1)``.
 
+``switches`` are the op set's own (none by default): on vLLM rows the aligned switch, by its name there.
+
 ``max_model_len`` is the number of key slots of every attention; it must be the engine's (rule 8).
 
 ``export`` and ``probe`` are taken whenever no gradient is pending, that is, always but between ``train_forward`` and

@@ -13,7 +13,14 @@ from samebits.schema import parse
 WHERE = "actor"
 
 
-def certified(settings: Mapping[str, Any], gate: Mapping[str, Any]) -> Actor:
+class Settings(Actor):
+    """A recipe's actor settings, and what only some rows let one set."""
+
+    activation_checkpointing: bool = False
+    """Trades a second forward in the backward for memory; see ``policy.Policy``."""
+
+
+def certified(settings: Mapping[str, Any], gate: Mapping[str, Any]) -> Settings:
     """``settings`` as the recipe's model, once the row's ``[gate.actor]`` table has passed them.
 
     Raises:
@@ -21,7 +28,7 @@ def certified(settings: Mapping[str, Any], gate: Mapping[str, Any]) -> Actor:
         InputError: an unknown or absurd setting, or a malformed gate table.
     """
     check(settings, accepted_from_json(gate, where=f"gate.{WHERE}"), where=WHERE)
-    actor = parse(Actor, dict(settings), source=WHERE)
+    actor = parse(Settings, dict(settings), source=WHERE)
     refuse_shared_sides(actor)
     return actor
 

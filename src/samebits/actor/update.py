@@ -29,12 +29,12 @@ class PolicyUpdate:
 
     def __call__(self, pack: list[int], logprobs: Tensor) -> None:
         """Adds the pack's share of the loss, and its gradients to the weights that ``logprobs`` came from."""
-        old = torch.from_numpy(np.concatenate([self._old[index] for index in pack]))
+        old = torch.from_numpy(np.concatenate([self._old[index] for index in pack])).to(logprobs.device)
         advantages = np.repeat([self.advantages[index] for index in pack], [len(self._old[index]) for index in pack])
         ratio = importance_ratio(logprobs, old)
         loss = clipped_loss(
             ratio,
-            torch.from_numpy(advantages.astype(np.float32)),
+            torch.from_numpy(advantages.astype(np.float32)).to(logprobs.device),
             clip_epsilon=self._clip_epsilon,
             tokens=self._tokens,
         )

@@ -104,6 +104,7 @@ class ActorWorker:
             settings=asked.settings,
             max_model_len=asked.max_model_len,
             gate=asked.gate,
+            switches=asked.switches,
         )
         return self._live.constructed()
 

@@ -10,6 +10,7 @@ Dimensions: T packed tokens, H query heads, G key/value heads, D head size, E hi
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import torch
@@ -17,8 +18,8 @@ from torch import Tensor
 
 from samebits.models.config import parse_dense
 from samebits.models.family import Cache, Deployed, Weights, plain_deployment
-from samebits.models.rope import rope_tables
-from samebits.ops.opset import Batch, OpSet
+from samebits.ops.opset import KEYS, VALUES, Batch, OpSet
+from samebits.ops.rope import Rope
 
 EMBEDDING = "model.embed_tokens.weight"
 FINAL_NORM = "model.norm.weight"
@@ -38,6 +39,7 @@ class Dense:
         self.layers = self.dense.num_hidden_layers
         self.vocab_size = self.dense.vocab_size
         self.max_positions = self.dense.max_position_embeddings
+        self._rotation = Rope(positions=self.max_positions, size=self.dense.head_dim, theta=self.dense.rope_theta)
 
     def parameter_shapes(self) -> dict[str, tuple[int, ...]]:
         """Name and shape of each parameter.  A tied head has no parameter of its own."""
@@ -81,16 +83,16 @@ class Dense:
         """Keys (after rope) and values, [G, D] a token; all layers alike."""
         del layer
         row = (self.dense.num_key_value_heads, self.dense.head_dim)
-        return [Cache(name="k", row_shape=row), Cache(name="v", row_shape=row)]
+        return [Cache(name=KEYS, row_shape=row), Cache(name=VALUES, row_shape=row)]
 
     def hidden_states(self, ops: OpSet, weights: Weights, batch: Batch) -> Tensor:
         """All layers and the final norm over the packed tokens: [T, E] in the weights' dtype."""
         x = ops.embedding(batch.token_ids, weights[EMBEDDING])
-        rope = self._rope(batch.positions)
+        rope = ops.rope_tables(batch.positions, self._rotation, x.dtype)
+        residual: Tensor | None = None
         for layer in range(self.layers):
-            x = ops.add(x, self._attention(ops, weights, batch, layer=layer, x=x, rope=rope))
-            x = ops.add(x, self._mlp(ops, weights, layer=layer, x=x))
-        return ops.rms_norm(x, weights[FINAL_NORM], self.dense.rms_norm_eps)
+            x, residual = batch.run_layer(partial(self._layer, ops, weights, batch, layer, rope), x, residual)
+        return self._norm(ops, x, residual, weights[FINAL_NORM])[0]
 
     def logits(self, ops: OpSet, weights: Weights, hidden: Tensor) -> Tensor:
         """The head on chosen rows: [R, E] to [R, V]; a tied head is the embedding table."""
@@ -104,36 +106,41 @@ class Dense:
         """Nothing: every parameter of a dense decoder trains."""
         return {}
 
-    def _rope(self, positions: Tensor) -> tuple[Tensor, Tensor]:
-        """fp32 [T, D/2] twice."""
-        cos, sin = rope_tables(self.max_positions, self.dense.head_dim, self.dense.rope_theta, positions.device)
-        return cos[positions], sin[positions]
+    def _layer(
+        self,
+        ops: OpSet,
+        weights: Weights,
+        batch: Batch,
+        layer: int,
+        rope: tuple[Tensor, Tensor],
+        x: Tensor,
+        residual: Tensor | None,
+    ) -> tuple[Tensor, Tensor]:
+        """``x``, what the layer before adds to ``residual``, to what this one adds, and the residual sum before it."""
+        at = f"model.layers.{layer}"
+        normed, residual = self._norm(ops, x, residual, weights[self.input_norm(layer)])
+        x = self._attention(ops, weights, batch, layer=layer, normed=normed, rope=rope)
+        normed, residual = self._norm(ops, x, residual, weights[f"{at}.post_attention_layernorm.weight"])
+        gate, up = ops.linears(normed, [weights[f"{at}.mlp.{name}.weight"] for name in ("gate_proj", "up_proj")])
+        return ops.linear(ops.swiglu(gate, up), weights[f"{at}.mlp.down_proj.weight"]), residual
+
+    def _norm(self, ops: OpSet, x: Tensor, residual: Tensor | None, weight: Tensor) -> tuple[Tensor, Tensor]:
+        """The normed residual sum, and the sum; the embedding alone where nothing was added yet."""
+        if residual is None:
+            return ops.rms_norm(x, weight, self.dense.rms_norm_eps), x
+        return ops.add_rms_norm(x, residual, weight, self.dense.rms_norm_eps)
 
     def _attention(
-        self, ops: OpSet, weights: Weights, batch: Batch, *, layer: int, x: Tensor, rope: tuple[Tensor, Tensor]
+        self, ops: OpSet, weights: Weights, batch: Batch, *, layer: int, normed: Tensor, rope: tuple[Tensor, Tensor]
     ) -> Tensor:
         dense, at = self.dense, f"model.layers.{layer}.self_attn"
-        tokens = x.shape[0]
-        normed = ops.rms_norm(x, weights[self.input_norm(layer)], dense.rms_norm_eps)
-
-        def heads(name: str, count: int) -> Tensor:
-            return ops.linear(normed, weights[f"{at}.{name}.weight"]).view(tokens, count, dense.head_dim)
-
-        query = heads("q_proj", dense.num_attention_heads)
-        key = heads("k_proj", dense.num_key_value_heads)
-        value = heads("v_proj", dense.num_key_value_heads)
+        products = ops.linears(normed, [weights[f"{at}.{name}.weight"] for name in ("q_proj", "k_proj", "v_proj")])
+        query, key, value = (product.view(len(normed), -1, dense.head_dim) for product in products)
         if dense.qk_norm:
             query = ops.rms_norm(query, weights[f"{at}.q_norm.weight"], dense.rms_norm_eps)
             key = ops.rms_norm(key, weights[f"{at}.k_norm.weight"], dense.rms_norm_eps)
         query = ops.rope(query, *rope)
-        batch.store(layer, "k", ops.rope(key, *rope))
-        batch.store(layer, "v", value)
-        mixed = ops.attention(query, batch.gather(layer, "k"), batch.gather(layer, "v"), batch)
-        return ops.linear(mixed.reshape(tokens, -1), weights[f"{at}.o_proj.weight"])
-
-    def _mlp(self, ops: OpSet, weights: Weights, *, layer: int, x: Tensor) -> Tensor:
-        at = f"model.layers.{layer}"
-        normed = ops.rms_norm(x, weights[f"{at}.post_attention_layernorm.weight"], self.dense.rms_norm_eps)
-        gate = ops.linear(normed, weights[f"{at}.mlp.gate_proj.weight"])
-        up = ops.linear(normed, weights[f"{at}.mlp.up_proj.weight"])
-        return ops.linear(ops.swiglu(gate, up), weights[f"{at}.mlp.down_proj.weight"])
+        batch.store(layer, KEYS, ops.rope(key, *rope))
+        batch.store(layer, VALUES, value)
+        mixed = ops.attention(query, batch, layer)
+        return ops.linear(mixed.reshape(len(normed), -1), weights[f"{at}.o_proj.weight"])

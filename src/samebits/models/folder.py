@@ -34,8 +34,10 @@ FAMILIES: Final[dict[str, Callable[[Mapping[str, Any]], Decoder]]] = {
 DTYPES: Final = {"bfloat16": torch.bfloat16, "float32": torch.float32}
 
 
-def open_folder(folder: Path, dtype: torch.dtype | None = None) -> tuple[Decoder, dict[str, Tensor]]:
-    """The decoder and its weights, on the CPU.
+def open_folder(
+    folder: Path, dtype: torch.dtype | None = None, device: torch.device | None = None
+) -> tuple[Decoder, dict[str, Tensor]]:
+    """The decoder and its weights, by default on the CPU.
 
     ``dtype`` is what every tensor must have; by default what ``config.json`` says.  Nothing is cast.
 
@@ -46,7 +48,7 @@ def open_folder(folder: Path, dtype: torch.dtype | None = None) -> tuple[Decoder
     config = read_config(folder)
     decoder = open_decoder(config)
     path = folder / WEIGHTS
-    weights = read_weights(path)
+    weights = read_weights(path, device)
     check_weights(decoder, weights, dtype or config_dtype(config), source=WEIGHTS)
     return decoder, weights
 
@@ -99,15 +101,15 @@ def read_config(folder: Path) -> dict[str, Any]:
     return config
 
 
-def read_weights(path: Path) -> dict[str, Tensor]:
-    """All tensors of a safetensors file, on the CPU.
+def read_weights(path: Path, device: torch.device | None = None) -> dict[str, Tensor]:
+    """All tensors of a safetensors file, by default on the CPU.
 
     Raises:
         InputError: missing, truncated, or not safetensors.
     """
     try:
         # Cloned, since load_file maps the file: a file overwritten later must not change the weights under us.
-        return {name: weight.clone() for name, weight in load_file(path).items()}
+        return {name: weight.to(device, copy=True) for name, weight in load_file(path).items()}
     except FileNotFoundError:
         raise _unreadable(path, "no such file", "a safetensors file") from None
     except (OSError, SafetensorError) as error:

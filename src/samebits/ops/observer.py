@@ -96,7 +96,7 @@ class _Forward:
         self._record._decisions.setdefault((what, layer), []).append((self._places, fold(rows)))  # noqa: SLF001  # one class in two
 
     def happened(self, layer: int, what: str, rows: Tensor) -> None:
-        self._record._events.setdefault((what, layer), []).append((self._places, rows.long().numpy()))  # noqa: SLF001  # one class in two
+        self._record._events.setdefault((what, layer), []).append((self._places, rows.long().cpu().numpy()))  # noqa: SLF001  # one class in two
 
     def reached(self, layer: int, what: str, value: int) -> None:
         levels = self._record.levels
@@ -116,7 +116,7 @@ def fold(rows: Tensor) -> Numbers:
     numbers = flat.contiguous().view(torch.int32) if flat.dtype == torch.float32 else flat
     with np.errstate(over="ignore"):
         factors = np.cumprod(np.full(numbers.shape[1], _FACTOR, dtype=np.int64))
-        folded: Numbers = ((numbers.long().numpy() + 1) * factors).sum(axis=1)
+        folded: Numbers = ((numbers.long().cpu().numpy() + 1) * factors).sum(axis=1)
     return folded
 
 

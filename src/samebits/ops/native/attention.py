@@ -36,7 +36,7 @@ class CausalAttention(Function):
     def forward(ctx: Any, query: Tensor, keys: Tensor, values: Tensor, batch: Batch) -> Tensor:
         ctx.save_for_backward(query, keys, values)
         ctx.starts, ctx.offsets = batch.starts, batch.offsets
-        tiles = cut(batch.starts, batch.offsets)
+        tiles = cut(batch.starts, batch.offsets, query.device)
         keys, values = keys.transpose(1, 2), values.transpose(1, 2)
         out = query.new_empty((len(tiles.sequence), POSITIONS, *query.shape[1:]))
         for slots, part in tiles.parts(SLOTS_AT_ONCE):
@@ -79,7 +79,7 @@ def _attend(query: Tensor, keys: Tensor, values: Tensor, tiles: QueryTiles, part
     used = int(tiles.used[part].max())
     weights = products.view(n, groups, shared, POSITIONS, slots)[..., :used, :]
     scores = weights.to(wide(query.dtype), copy=True).mul_(size**-0.5)
-    after = torch.arange(slots) > tiles.positions[part, None, None, :used, None]
+    after = torch.arange(slots, device=query.device) > tiles.positions[part, None, None, :used, None]
     weights.copy_(torch.softmax(scores.masked_fill_(after, -torch.inf), dim=-1))
 
     mixed = torch.bmm(products, values.view(n * groups, slots, size))
@@ -103,7 +103,8 @@ def _sequence_backward(
     q, g = grouped(query), grouped(gradient.contiguous())
     k, v = keys.transpose(0, 1), values.transpose(0, 1)
     scores = torch.bmm(q, k.transpose(1, 2)).to(wide(query.dtype)).mul_(scale)
-    after = torch.arange(s) > torch.arange(offset, offset + t)[:, None]
+    slots, positions = (torch.arange(*ends, device=query.device) for ends in ((s,), (offset, offset + t)))
+    after = slots > positions[:, None]
     scores.view(groups, -1, t, s).masked_fill_(after, -torch.inf)
     weights = torch.softmax(scores, dim=-1)
     to_weights = torch.bmm(g, v.transpose(1, 2)).to(weights.dtype)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import torch
 from torch import Tensor
 from torch.nn import functional
 
@@ -12,7 +15,8 @@ from samebits.ops.native.logprobs import TokenLogprobs
 from samebits.ops.native.query_tiles import POSITIONS, SPAN
 from samebits.ops.native.sparse import NativeSparse
 from samebits.ops.native.tiles import LANES, ROWS, by_lanes
-from samebits.ops.opset import Batch
+from samebits.ops.opset import KEYS, VALUES, Batch
+from samebits.ops.rope import Rope, exact_at
 
 # torch types Function.apply as untyped; each use below says so.
 
@@ -21,6 +25,10 @@ class Native(NativeSparse):
     """Row-invariant: batch, position, packing, neighbours and storage alignment leave no trace in a row's bits."""
 
     name = "native"
+    model_types: frozenset[str] | None = None
+
+    def __init__(self, device: torch.device | str = "cpu") -> None:
+        self.device = torch.device(device)
 
     def describe(self) -> dict[str, str]:
         """What decides bits."""
@@ -42,6 +50,10 @@ class Native(NativeSparse):
         result: Tensor = Linear.apply(x, weight)  # type: ignore[no-untyped-call]  # torch's
         return result
 
+    def linears(self, x: Tensor, weights: Sequence[Tensor]) -> list[Tensor]:
+        """See ``OpSet.linears``: one after the other."""
+        return [self.linear(x, weight) for weight in weights]
+
     def embedding(self, token_ids: Tensor, table: Tensor) -> Tensor:
         """See ``OpSet.embedding``: a copy of rows, exact by nature."""
         return functional.embedding(token_ids, table)
@@ -54,17 +66,27 @@ class Native(NativeSparse):
         """See ``OpSet.rms_norm``."""
         return norm.rms_norm(x, weight, epsilon)
 
+    def add_rms_norm(self, x: Tensor, residual: Tensor, weight: Tensor, epsilon: float) -> tuple[Tensor, Tensor]:
+        """See ``OpSet.add_rms_norm``: of the rounded sum."""
+        total = self.add(residual, x)
+        return self.rms_norm(total, weight, epsilon), total
+
     def swiglu(self, gate: Tensor, up: Tensor) -> Tensor:
         """See ``OpSet.swiglu``."""
         return by_lanes(functional.silu, gate) * up
+
+    def rope_tables(self, positions: Tensor, rope: Rope, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+        """See ``OpSet.rope_tables``: fp32, correctly rounded."""
+        del dtype
+        return exact_at(positions, rope)
 
     def rope(self, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
         """See ``OpSet.rope``: products and sums only, exact by nature."""
         return elementwise.rotate_halves(x, cos, sin)
 
-    def attention(self, query: Tensor, keys: Tensor, values: Tensor, batch: Batch) -> Tensor:
+    def attention(self, query: Tensor, batch: Batch, layer: int) -> Tensor:
         """See ``OpSet.attention``."""
-        return attention.attention(query, keys, values, batch)
+        return attention.attention(query, batch.gather(layer, KEYS), batch.gather(layer, VALUES), batch)
 
     def token_logprobs(self, logits: Tensor, token_ids: Tensor) -> Tensor:
         """See ``OpSet.token_logprobs``."""

@@ -48,13 +48,13 @@ class QueryTiles:
                 yield slots, tiles[start : start + many]
 
 
-def cut(starts: list[int], offsets: list[int]) -> QueryTiles:
+def cut(starts: list[int], offsets: list[int], device: torch.device | None = None) -> QueryTiles:
     """The tiles of one forward, kept between its layers; ``starts`` and ``offsets`` as in ``ops.opset.Batch``."""
-    return _cut(tuple(starts), tuple(offsets))
+    return _cut(tuple(starts), tuple(offsets), device)
 
 
 @lru_cache(maxsize=4)
-def _cut(starts: tuple[int, ...], offsets: tuple[int, ...]) -> QueryTiles:
+def _cut(starts: tuple[int, ...], offsets: tuple[int, ...], device: torch.device | None) -> QueryTiles:
     with torch.inference_mode(mode=False):  # the same tiles may serve a forward that records gradients
         begin, offset = torch.tensor(starts), torch.tensor(offsets)
         sequence = torch.repeat_interleave(torch.arange(len(offsets)), begin.diff())
@@ -67,10 +67,10 @@ def _cut(starts: tuple[int, ...], offsets: tuple[int, ...]) -> QueryTiles:
         used = torch.cat((first, begin[-1:])).diff()
         repeated = torch.minimum(torch.arange(POSITIONS), used[:, None] - 1)
         return QueryTiles(
-            sequence=sequence[first],
-            span=span[first],
-            rows=first[:, None] + repeated,
-            positions=position[first, None] + repeated,
-            used=used,
-            places=((place == 0).cumsum(0) - 1) * POSITIONS + place,
+            sequence=sequence[first].to(device),
+            span=span[first].to(device),
+            rows=(first[:, None] + repeated).to(device),
+            positions=(position[first, None] + repeated).to(device),
+            used=used.to(device),
+            places=(((place == 0).cumsum(0) - 1) * POSITIONS + place).to(device),
         )
