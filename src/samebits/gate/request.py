@@ -27,17 +27,20 @@ class Rule:
     text: str
 
 
-def _only(*values: bool | float | str) -> Rule:
+def only(*values: bool | float | str) -> Rule:
+    """Accepts exactly ``values``: 1 and 1.0 are the same, 1 and true are not. Without any: only *unset*."""
     accepted = Values(values)
     return Rule(accepts=accepted.accepts, text=str(accepted))
 
 
-def _whole(minimum: int, maximum: int) -> Rule:
+def whole(minimum: int, maximum: int) -> Rule:
+    """Accepts whole numbers from ``minimum`` to ``maximum``, both included."""
     accepted = Range(minimum, maximum)
     return Rule(accepts=accepted.accepts, text=f"a whole number, {accepted}")
 
 
-def _or_unset(rule: Rule) -> Rule:
+def or_unset(rule: Rule) -> Rule:
+    """Accepts what ``rule`` accepts, and None."""
     return Rule(accepts=lambda value: value is None or rule.accepts(value), text=f"{rule.text} or unset")
 
 
@@ -51,63 +54,64 @@ def _is_token_list(value: Any) -> bool:
     )
 
 
-_UNSET: Final = _only()
-_EMPTY: Final = Rule(accepts=_is_empty, text="unset or empty")
+UNSET: Final = only()
+EMPTY: Final = Rule(accepts=_is_empty, text="unset or empty")
 _TOKENS: Final = Rule(accepts=_is_token_list, text="unset or a list of token ids")
-_SWITCH: Final = _only(False, True)
-_SAMPLED_ONLY: Final = _or_unset(_only(0, 1))
+SWITCH: Final = only(False, True)
+_SAMPLED_ONLY: Final = or_unset(only(0, 1))
 
 RULES: Final[Mapping[str, Rule]] = {
     # What shapes the distribution.
-    "temperature": _only(1.0),
-    "top_p": _only(1.0),
-    "top_k": _or_unset(_only(0, -1)),
-    "min_p": _or_unset(_only(0.0)),
-    "presence_penalty": _only(0.0),
-    "frequency_penalty": _only(0.0),
-    "repetition_penalty": _only(1.0),
-    "logit_bias": _EMPTY,
-    "allowed_token_ids": _UNSET,  # vLLM takes an empty list for a mistake, not for "off"
-    "bad_words": _EMPTY,
-    "structured_outputs": _UNSET,
-    "guided_decoding": _UNSET,  # the name of structured_outputs until 0.11
-    "logits_processors": _EMPTY,
-    "extra_args": _EMPTY,
-    "min_tokens": _only(0),  # more would mask the stop tokens' logits
-    "thinking_token_budget": _or_unset(_only(-1)),  # forces the token that ends thinking
-    "trace_decode_token_ids": _UNSET,  # forces every token
-    "repetition_detection": _UNSET,
+    "temperature": only(1.0),
+    "top_p": only(1.0),
+    "top_k": or_unset(only(0, -1)),
+    "min_p": or_unset(only(0.0)),
+    "watermarking": only(False),  # unset means on wherever the engine has a watermark
+    "presence_penalty": only(0.0),
+    "frequency_penalty": only(0.0),
+    "repetition_penalty": only(1.0),
+    "logit_bias": EMPTY,
+    "allowed_token_ids": UNSET,  # vLLM takes an empty list for a mistake, not for "off"
+    "bad_words": EMPTY,
+    "structured_outputs": UNSET,
+    "guided_decoding": UNSET,  # the name of structured_outputs until 0.11
+    "logits_processors": EMPTY,
+    "extra_args": EMPTY,
+    "min_tokens": only(0),  # more would mask the stop tokens' logits
+    "thinking_token_budget": or_unset(only(-1)),  # forces the token that ends thinking
+    "trace_decode_token_ids": UNSET,  # forces every token
+    "repetition_detection": UNSET,
     # How many, and from which random stream.
-    "n": _only(1),  # more would share one seed
-    "best_of": _or_unset(_only(1)),
-    "seed": _whole(0, SEED_MAX),  # without one a draw comes from a stream that the batch shares
+    "n": only(1),  # more would share one seed
+    "best_of": or_unset(only(1)),
+    "seed": whole(0, SEED_MAX),  # without one a draw comes from a stream that the batch shares
     # Where a response ends.
-    "max_tokens": _whole(1, TOKENS_MAX),
-    "stop": _EMPTY,  # a string can end a response inside a token
+    "max_tokens": whole(1, TOKENS_MAX),
+    "stop": EMPTY,  # a string can end a response inside a token
     "stop_token_ids": _TOKENS,
-    "ignore_eos": _only(False),  # else a trajectory runs on behind its own end
-    "include_stop_str_in_output": _SWITCH,
+    "ignore_eos": only(False),  # else a trajectory runs on behind its own end
+    "include_stop_str_in_output": SWITCH,
     # What goes in and what is reported; none of it reaches the logits.
-    "truncate_prompt_tokens": _UNSET,
+    "truncate_prompt_tokens": UNSET,
     "logprobs": _SAMPLED_ONLY,
     "prompt_logprobs": _SAMPLED_ONLY,
-    "prompt_logprob_token_ids": _UNSET,
-    "prompt_logprob_start": _UNSET,
-    "logprob_token_ids": _UNSET,
-    "flat_logprobs": _SWITCH,
-    "detokenize": _SWITCH,
-    "skip_special_tokens": _SWITCH,
-    "spaces_between_special_tokens": _SWITCH,
-    "output_kind": _only(0, 1, 2, "CUMULATIVE", "DELTA", "FINAL_ONLY"),
-    "output_text_buffer_length": _only(0),
-    "stream_interval": _or_unset(_whole(1, TOKENS_MAX)),
-    "skip_clone": _SWITCH,
-    "skip_reading_prefix_cache": _or_unset(_SWITCH),
-    "routed_experts_prompt_start": _only(0),
+    "prompt_logprob_token_ids": UNSET,
+    "prompt_logprob_start": UNSET,
+    "logprob_token_ids": UNSET,
+    "flat_logprobs": SWITCH,
+    "detokenize": SWITCH,
+    "skip_special_tokens": SWITCH,
+    "spaces_between_special_tokens": SWITCH,
+    "output_kind": only(0, 1, 2, "CUMULATIVE", "DELTA", "FINAL_ONLY"),
+    "output_text_buffer_length": only(0),
+    "stream_interval": or_unset(whole(1, TOKENS_MAX)),
+    "skip_clone": SWITCH,
+    "skip_reading_prefix_cache": or_unset(SWITCH),
+    "routed_experts_prompt_start": only(0),
 }
 """Every sampling parameter that may be named, and what it may say."""
 
-SMOKE_RULES: Final[Mapping[str, Rule]] = {**RULES, "temperature": _only(1.0, 0.0)}
+SMOKE_RULES: Final[Mapping[str, Rule]] = {**RULES, "temperature": only(1.0, 0.0)}
 """The same with greedy decoding let in: for ``smoke``, never for a certification."""
 
 REQUIRED: Final = (
@@ -124,8 +128,13 @@ REQUIRED: Final = (
 """Parameters that a request must state."""
 
 
-def conflicts(sampling: Mapping[str, Any], *, request_id: str, rules: Mapping[str, Rule] = RULES) -> list[GateError]:
-    """Every parameter that is unknown or not accepted, then every required one that is missing."""
+def conflicts(
+    sampling: Mapping[str, Any], *, request_id: str | None, rules: Mapping[str, Rule] = RULES
+) -> list[GateError]:
+    """Every parameter that is unknown or not accepted, then every required one that is missing.
+
+    Without a ``request_id`` the errors' fields are the bare names.
+    """
     found = [
         _unknown(name, request_id, rules) if name not in rules else _value(name, value, request_id, rules[name])
         for name, value in sampling.items()
@@ -144,7 +153,7 @@ def conflicts(sampling: Mapping[str, Any], *, request_id: str, rules: Mapping[st
     return found + missing
 
 
-def check(sampling: Mapping[str, Any], *, request_id: str, rules: Mapping[str, Rule] = RULES) -> None:
+def check(sampling: Mapping[str, Any], *, request_id: str | None, rules: Mapping[str, Rule] = RULES) -> None:
     """Passes a conforming request.
 
     Raises:
@@ -153,11 +162,11 @@ def check(sampling: Mapping[str, Any], *, request_id: str, rules: Mapping[str, R
     raise_first(conflicts(sampling, request_id=request_id, rules=rules))
 
 
-def _field(request_id: str, name: str) -> str:
-    return f"request {request_id!r}: {name}"
+def _field(request_id: str | None, name: str) -> str:
+    return name if request_id is None else f"request {request_id!r}: {name}"
 
 
-def _unknown(name: str, request_id: str, rules: Mapping[str, Rule]) -> GateError:
+def _unknown(name: str, request_id: str | None, rules: Mapping[str, Rule]) -> GateError:
     return GateError(
         _field(request_id, name),
         found="an unknown sampling parameter",
@@ -166,7 +175,7 @@ def _unknown(name: str, request_id: str, rules: Mapping[str, Rule]) -> GateError
     )
 
 
-def _value(name: str, value: Any, request_id: str, rule: Rule) -> GateError:
+def _value(name: str, value: Any, request_id: str | None, rule: Rule) -> GateError:
     return GateError(
         _field(request_id, name),
         found=repr(value)[:120],
