@@ -193,11 +193,23 @@ def test_a_truncated_file(folder: Path, size: int) -> None:
 def test_damage_inside_a_column(folder: Path) -> None:
     path = folder / "tokens.parquet"
     data = bytearray(path.read_bytes())
-    data[4:200] = bytes(196)
+    middle = len(data) // 2
+    data[middle : middle + 100] = bytes(100)
     path.write_bytes(data)
     with pytest.raises(InputError) as caught:
         judge(folder, Simulator().recipe)
     assert (caught.value.field, caught.value.accepted) == ("tokens.parquet", "a whole Parquet file")
+
+
+def test_damage_in_a_page_s_header(folder: Path) -> None:
+    path = folder / "tokens.parquet"
+    data = bytearray(path.read_bytes())
+    data[4:200] = bytes(196)
+    path.write_bytes(data)
+    assert refusal(folder) == (
+        "tokens.parquet: row group 0, arm: found nothing in field 1 of a page header; accepted: a number from 0 to "
+        "2147483647. No run of this kit leaves such a file."
+    )
 
 
 def _rewritten(folder: Path, change: Any) -> Path:
@@ -294,7 +306,7 @@ def test_text_that_is_not_utf_8(folder: Path, table: str, column: str) -> None:
     index = found.schema.get_field_index(column)
     raw = pa.array([b"\xff", *(text.encode() for text in found[column].to_pylist()[1:])], pa.binary())
     column_of_bytes = pa.Array.from_buffers(pa.string(), len(raw), raw.buffers())
-    pq.write_table(found.set_column(index, found.schema.field(index), column_of_bytes), path)
+    pq.write_table(found.set_column(index, found.schema.field(index), column_of_bytes), path, compression="zstd")
     assert refusal_of_values(folder) == f"{table}.parquet: found unreadable (Invalid UTF8 sequence at string index 0)"
 
 

@@ -14,6 +14,7 @@ import pyarrow as pa
 Scalar = TypeVar("Scalar", bound=np.generic)
 Bools = npt.NDArray[np.bool_]
 Int32 = npt.NDArray[np.int32]
+Int64 = npt.NDArray[np.int64]
 
 
 def values(array: pa.Array, dtype: type[Scalar]) -> npt.NDArray[Scalar]:

@@ -104,6 +104,29 @@ class EvidenceReader:
         """An error about a value in these files, of the class that this reader raises."""
         return self._error(field, found=found, accepted=accepted, next_step="This evidence cannot be judged.")
 
+    def check_rounds(self, table: str, rounds: Int32) -> None:
+        """Nothing if all of ``rounds`` [N] are ones that a run may have; what is kept of a table grows with them.
+
+        Raises:
+            SamebitsError: as :meth:`fault`.
+        """
+        if rounds.size and not 0 <= rounds.min() <= rounds.max() < limits.ROUNDS:
+            wrong = rounds[(rounds < 0) | (rounds >= limits.ROUNDS)]
+            raise self.fault(f"{table}: round", found=int(wrong[0]), accepted=f"0 to {limits.ROUNDS - 1}")
+
+    def check_runs(self, table: str, changes: int) -> None:
+        """Nothing if arm and round have changed from row to row no more often than in rows that are in order.
+
+        Raises:
+            SamebitsError: as :meth:`fault`.
+        """
+        if changes > limits.RUNS:
+            raise self.fault(
+                f"{table}: round",
+                found=f"{changes} changes of arm or round",
+                accepted=f"at most {limits.RUNS}: rows in order",
+            )
+
     def _path(self, table: str) -> Path:
         return self.folder / f"{table}.parquet"
 
@@ -142,7 +165,7 @@ class EvidenceReader:
             with pq.ParquetFile(path, **_THRIFT) as file:
                 metadata, found = file.metadata, file.schema_arrow
         except PageFault as fault:
-            raise self._beyond(path, fault) from None
+            raise (self._beyond(path, fault) if fault.part else self._unreadable(path, fault.found)) from None
         except (pa.ArrowException, OSError) as fault:
             raise self._unreadable(path, fault) from None
         difference = schema_difference(found, TABLES[table])
@@ -173,7 +196,7 @@ class EvidenceReader:
             next_step="No run of this kit leaves such a file.",
         )
 
-    def _unreadable(self, path: Path, fault: Exception) -> SamebitsError:
+    def _unreadable(self, path: Path, fault: Exception | str) -> SamebitsError:
         reason = str(fault).splitlines()[0] if str(fault) else type(fault).__name__
         return self._error(
             path.name,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from samebits import bits
 
@@ -18,10 +18,13 @@ Basis = Literal["derived", "attested"]
 """*derived*: recomputed from what was recorded. *attested*: the run's word for something that no record can show."""
 
 
+TOLD: Final = 3
+
+
 class Faults:
     """Everything that is wrong with one thing: all of it counted, the first few told."""
 
-    def __init__(self, told: int = 3) -> None:
+    def __init__(self, told: int = TOLD) -> None:
         self.count = 0
         self._told = told
         self._texts: list[str] = []

@@ -19,7 +19,7 @@ from samebits.bits import Bits
 from samebits.oracle.columns import Bools, Int32, are_same_bytes, booleans, codes, is_valid_where, valid, values
 from samebits.oracle.digests import SIDES
 from samebits.oracle.evidence import EvidenceReader
-from samebits.oracle.findings import Faults
+from samebits.oracle.findings import TOLD, Faults
 
 ARMS: Final = ("aligned", "control")
 TOKEN_COLUMNS: Final = (
@@ -66,6 +66,8 @@ class Layout:
         self._consumed = 0
         self._lost = False
         # After the first row that is not where it should be, every later one would be reported too.
+        self._runs = 0
+        # Changes of arm or round so far.
 
     def blocks(self, batch: pa.RecordBatch) -> Iterator[Block]:
         """The rows of ``batch``, which follows the batch of the previous call."""
@@ -76,6 +78,7 @@ class Layout:
         columns = {
             name: values(batch.column(name), np.int32) for name in ("round", "trajectory", "position", "token_id")
         }
+        self._reader.check_rounds("tokens", columns["round"])
         mask = booleans(batch.column("mask"))
         sides = {side: batch.column(f"{side}_bits") for side in SIDES}
         rollout = values(sides["rollout"], np.uint32)
@@ -93,7 +96,10 @@ class Layout:
         )
         self._check_segments(starts, found, columns["position"][starts], mask, columns)
         self._check_patterns(mask, present)
-        for low, high in _runs(starts, count, arm_codes, columns["round"]):
+        runs = _runs(starts, count, arm_codes, columns["round"])
+        self._runs += len(runs) - 1
+        self._reader.check_runs("tokens", self._runs)
+        for low, high in runs:
             arm = int(arms[arm_codes[low]])
             if arm < 0:
                 continue
@@ -165,11 +171,14 @@ class Layout:
 
     def _check_lengths(self, keys: Keys, rows: npt.NDArray[np.int64]) -> None:
         """Trajectories that have ended have as many rows as prompt and response tokens."""
-        for index in np.flatnonzero(rows != keys[:, 3] + keys[:, 4]).tolist():
+        wrong = np.flatnonzero(rows != keys[:, 3] + keys[:, 4])
+        for index in wrong[:TOLD].tolist():
             prompt, response = keys[index, 3:].tolist()
             self.alignment.add(
                 f"{_name(keys[index])} has {rows[index]} rows; its prompt has {prompt} tokens, its response {response}"
             )
+        if wrong.size > TOLD:
+            self.alignment.add("others", wrong.size - TOLD)
 
     def _check_mask(
         self,

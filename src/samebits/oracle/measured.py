@@ -11,8 +11,9 @@ import numpy as np
 from samebits import bits
 from samebits.oracle import tokens as token_rows
 from samebits.oracle import trajectories as trajectory_rows
-from samebits.oracle.columns import values
+from samebits.oracle.columns import Int64, values
 from samebits.oracle.evidence import EvidenceReader
+from samebits.oracle.limits import LAYERS, PHASES, ROUNDS
 from samebits.oracle.tokens import Tokens
 from samebits.oracle.trajectories import ArmTrajectories
 
@@ -36,13 +37,18 @@ class Probe:
     """Rule 3's probe of one layer, tokens counted."""
 
     compared: int = 0
-    places: set[tuple[int, int]] = field(default_factory=set)
-    """(trajectory, position) of each token; a probe covers a few sequences."""
+    pieces: list[Int64] = field(default_factory=list)
+    """(trajectory, position) of each token [N, 2], as they came; a probe covers a few sequences."""
     changed_recompute: int = 0
     changed_train: int = 0
     different_before: int = 0
     different_probed: int = 0
     non_finite: int = 0
+
+    @property
+    def places(self) -> Int64:
+        """(trajectory, position) of each token [N, 2], sorted, each once."""
+        return np.unique(np.concatenate(self.pieces), axis=0)
 
 
 @dataclass(kw_only=True, slots=True)
@@ -95,6 +101,10 @@ def measure(reader: EvidenceReader) -> Measured:
         if name in said:
             raise reader.fault("facts: name", found=f"{name!r} twice for one worker", accepted="each fact once")
         said[name] = str(row["value"])
+    for arm, rows in refits.items():
+        _few(reader, "refits: version", {row["version"] for row in rows}, ROUNDS, f"versions in the {arm[:80]} arm")
+    timings = _nonnegative(reader, "timings", "nanoseconds")
+    _few(reader, "timings: phase", {row["phase"] for row in timings}, PHASES, "phases")
     return Measured(
         tokens=token_rows.measure(reader),
         trajectories=trajectory_rows.measure(reader),
@@ -106,7 +116,7 @@ def measure(reader: EvidenceReader) -> Measured:
         events=[row for row in reader.records("events") if row["arm"] == "aligned"],
         refusals=list(reader.records("refusals")),
         sampler=list(reader.records("sampler")),
-        timings=_nonnegative(reader, "timings", "nanoseconds"),
+        timings=timings,
         facts=dict(facts),
     )
 
@@ -119,7 +129,9 @@ def _probes(reader: EvidenceReader) -> dict[int, Probe]:
             values(batch.column(name), np.int32) for name in ("layer", "trajectory", "position")
         )
         sides = [values(batch.column(name), np.uint32) for name in names]
-        for layer in np.unique(layers).tolist():
+        present = np.unique(layers).tolist()
+        _few(reader, "probes: layer", found.keys() | present, LAYERS, "layers")
+        for layer in present:
             here = layers == layer
             recompute, recompute_probed, train, train_probed = (side[here] for side in sides)
             finite = np.ones(recompute.size, dtype=np.bool_)
@@ -127,13 +139,19 @@ def _probes(reader: EvidenceReader) -> dict[int, Probe]:
                 finite &= bits.is_finite(side)
             probe = found[layer]
             probe.compared += recompute.size
-            probe.places.update(zip(trajectories[here].tolist(), positions[here].tolist(), strict=True))
+            probe.pieces.append(np.stack([trajectories[here], positions[here]], axis=1).astype(np.int64))
             probe.changed_recompute += int(np.count_nonzero(recompute != recompute_probed))
             probe.changed_train += int(np.count_nonzero(train != train_probed))
             probe.different_before += int(np.count_nonzero(recompute != train))
             probe.different_probed += int(np.count_nonzero(recompute_probed != train_probed))
             probe.non_finite += int(np.count_nonzero(~finite))
     return dict(sorted(found.items()))
+
+
+def _few(reader: EvidenceReader, field_: str, found: set[Any], most: int, words: str) -> None:
+    """What a rule does for each of these, it does few times."""
+    if len(found) > most:
+        raise reader.fault(field_, found=f"{len(found)} {words}", accepted=f"at most {most}")
 
 
 def _nonnegative(reader: EvidenceReader, table: str, column: str) -> list[Row]:

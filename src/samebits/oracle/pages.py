@@ -18,7 +18,7 @@ from typing import BinaryIO, Final, NamedTuple
 
 import pyarrow.parquet as pq
 
-from samebits.oracle.limits import CHUNK_BYTES, FOOTER_BYTES, GROUP_ROWS, HEADER_BYTES, PAGE_BYTES
+from samebits.oracle.limits import CHUNK_BYTES, FOOTER_BYTES, GROUP_ROWS, HEADER_BYTES, PAGE_BYTES, TEXTS_BYTES
 
 MAGIC: Final = b"PAR1"
 CODEC: Final = "ZSTD"
@@ -28,8 +28,9 @@ _PLAIN, _PLAIN_DICTIONARY, _RLE, _RLE_DICTIONARY = 0, 2, 3, 8
 _TAIL = 8
 _USUAL_HEADER = 128
 
-_TRUE, _FALSE, _BYTE, _I16, _I32, _I64, _DOUBLE, _BINARY, _STRUCT = 1, 2, 3, 4, 5, 6, 7, 8, 12
-_VARINTS = {_I16, _I32, _I64}
+_I16, _I32, _I64, _BINARY, _STRUCT = 4, 5, 6, 8, 12
+_NOTHING = frozenset({1, 2})
+"""True and false: the type is the value."""
 _DEEPEST = 4
 
 Fields = dict[int, "int | Fields"]
@@ -82,7 +83,7 @@ def check_pages(path: Path, metadata: pq.FileMetaData) -> None:
         PageFault: the first page, chunk or row group that is not.
         OSError: the file cannot be read.
     """
-    end, rows = len(MAGIC), 0
+    end, rows, texts = len(MAGIC), 0, 0
     with path.open("rb") as stream:
         last = stream.seek(0, 2) - _TAIL - metadata.serialized_size
         for number in range(metadata.num_row_groups):
@@ -94,7 +95,10 @@ def check_pages(path: Path, metadata: pq.FileMetaData) -> None:
                 chunk = group.column(column)
                 part = f"row group {number}, {chunk.path_in_schema[:80]}"
                 begin, end = end, _end(chunk, part, begin=end, last=last)
-                _check_chunk(stream, part, chunk, group.num_rows, begin, end)
+                becomes = _check_chunk(stream, part, chunk, group.num_rows, begin, end)
+                texts += becomes if chunk.physical_type == "BYTE_ARRAY" else 0
+                if texts > TEXTS_BYTES:
+                    raise PageFault(part, f"{texts} bytes of text or more up to here", f"at most {TEXTS_BYTES}")
     if end != last:
         raise PageFault("footer", f"{last - end} bytes that belong to no column", "none")
     if rows != metadata.num_rows:
@@ -118,7 +122,8 @@ def _end(chunk: pq.ColumnChunkMetaData, part: str, *, begin: int, last: int) -> 
     return end
 
 
-def _check_chunk(stream: BinaryIO, part: str, chunk: pq.ColumnChunkMetaData, rows: int, begin: int, end: int) -> None:
+def _check_chunk(stream: BinaryIO, part: str, chunk: pq.ColumnChunkMetaData, rows: int, begin: int, end: int) -> int:
+    """Bytes that the column becomes once decompressed."""
     values, becomes, first = 0, 0, True
     for page in _pages(stream, part, begin, end):
         becomes += page.becomes
@@ -131,6 +136,7 @@ def _check_chunk(stream: BinaryIO, part: str, chunk: pq.ColumnChunkMetaData, row
         first = False
     if values != rows or chunk.num_values != rows:
         raise PageFault(part, f"{values} values, {chunk.num_values} by the footer", f"{rows}, one for each row")
+    return becomes
 
 
 def _pages(stream: BinaryIO, part: str, begin: int, end: int) -> Iterator[Page]:
@@ -197,25 +203,36 @@ def _struct(data: bytes, place: int, part: str, deepest: int) -> tuple[Fields, i
         if kind >> 4:
             name += kind >> 4
         else:
-            name, place = _varint(data, place, part)
-            name = (name >> 1) ^ -(name & 1)
-        kind &= 15
+            name, place = _signed(data, place, part)
         if name in fields:
             raise PageFault(part, f"field {name} of a page header twice", "each field once")
-        if kind in _VARINTS:
-            number, place = _varint(data, place, part)
-            if kind == _I32:
-                fields[name] = (number >> 1) ^ -(number & 1)
+        kind &= 15
+        if kind == _I32:
+            fields[name], place = _signed(data, place, part)
         elif kind == _STRUCT:
             fields[name], place = _struct(data, place, part, deepest - 1)
-        elif kind == _BINARY:
-            length, place = _varint(data, place, part)
-            place += length
-            if length > HEADER_BYTES:
-                raise PageFault(part, f"a text of {length} bytes in a page header", f"at most {HEADER_BYTES} bytes")
-        elif kind not in {_TRUE, _FALSE}:
-            raise PageFault(part, f"type {kind} in a page header", "numbers, texts, truth values, structs")
+        else:
+            place = _skipped(data, place, part, kind)
     return fields, place + 1
+
+
+def _skipped(data: bytes, place: int, part: str, kind: int) -> int:
+    """Where a value that nobody needs ends."""
+    if kind in _NOTHING:
+        return place
+    if kind not in {_I16, _I64, _BINARY}:
+        raise PageFault(part, f"type {kind} in a page header", "numbers, texts, truth values, structs")
+    length, place = _varint(data, place, part)
+    if kind != _BINARY:
+        return place
+    if length > HEADER_BYTES:
+        raise PageFault(part, f"a text of {length} bytes in a page header", f"at most {HEADER_BYTES} bytes")
+    return place + length
+
+
+def _signed(data: bytes, place: int, part: str) -> tuple[int, int]:
+    value, place = _varint(data, place, part)
+    return (value >> 1) ^ -(value & 1), place
 
 
 def _varint(data: bytes, place: int, part: str) -> tuple[int, int]:

@@ -77,6 +77,10 @@ NEUTRAL: Final[Mapping[str, tuple[Accepts, str]]] = {
 """What may be stated, if it is off or does not reach the logits."""
 
 
+_KNOWN: Final = {**STATED, **NEUTRAL}
+_FAULTS_KEPT: Final = 64
+
+
 @functools.lru_cache(maxsize=1024)
 def nonconforming(sampling: str) -> tuple[str, ...]:
     """What is wrong with one request's final effective sampling parameters (JSON text), nothing if they conform."""
@@ -89,12 +93,12 @@ def nonconforming(sampling: str) -> tuple[str, ...]:
         return ("sampling parameters that are not a JSON object",)
     faults = [f"{name} is not stated" for name in STATED if name not in stated]
     for name, value in stated.items():
-        accepts, accepted = {**STATED, **NEUTRAL}.get(name, (None, ""))
+        accepts, accepted = _KNOWN.get(name, (None, ""))
         if accepts is None:
             faults.append(f"{name[:80]!r} is not a known parameter")
         elif not accepts(value):
             faults.append(f"{name} is {json.dumps(value)[:80]}, not {accepted}")
-    return tuple(faults)
+    return tuple(faults[:_FAULTS_KEPT])
 
 
 def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -14,10 +14,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from samebits.oracle.columns import Bools, Int32, codes, values
+from samebits.oracle.columns import Bools, Int32, Int64, codes, values
 from samebits.oracle.evidence import EvidenceReader
 from samebits.oracle.findings import Faults
 from samebits.oracle.layout import ARMS
+from samebits.oracle.limits import REWARD_CHARACTERS
 from samebits.oracle.sampling import nonconforming
 
 FINISH_REASONS: Final = ("stop", "length", "cancelled")
@@ -47,8 +48,8 @@ class ArmTrajectories:
     """By round: trajectories that had other neighbours in the training forward's packs than in the recompute's."""
     computed: dict[int, int] = field(default_factory=dict)
     """By round: tokens but the last of each trajectory, from which nothing is predicted."""
-    first_round: dict[int, tuple[int, int]] = field(default_factory=dict)
-    """Where the responses of round 0 begin and end, by trajectory: the probes run on some of these."""
+    first_round: list[Int64] = field(default_factory=list)
+    """Of round 0, in pieces [N, 3]: trajectory, where its response begins and where it ends; some are probed."""
     longest: int = 0
     empty: Faults = field(default_factory=Faults)
     shape: Faults = field(default_factory=Faults)
@@ -57,6 +58,14 @@ class ArmTrajectories:
     group_sizes: Counter[int] = field(default_factory=Counter)
     finish_reasons: Counter[str] = field(default_factory=Counter)
     reward_sum: Fraction = Fraction(0)
+
+    def responses_of(self, wanted: Int64) -> dict[int, tuple[int, int]]:
+        """Where the responses of these trajectories of round 0 begin and end; those that there are."""
+        found: dict[int, tuple[int, int]] = {}
+        for piece in self.first_round:
+            rows = piece[np.isin(piece[:, 0], wanted)].tolist()
+            found |= {trajectory: (begin, end) for trajectory, begin, end in rows}
+        return found
 
 
 @dataclass(slots=True)
@@ -76,13 +85,18 @@ def measure(reader: EvidenceReader) -> dict[str, ArmTrajectories]:
     """Streams the trajectories table once, by arm."""
     arms = {arm: ArmTrajectories() for arm in ARMS}
     current: _Round | None = None
+    runs = 0
     for batch in reader.batches("trajectories", ("arm", *_NUMBERS, *_TEXTS), codes_for=("arm", *_TEXTS)):
         numbers = {name: values(batch.column(name), np.int32) for name in _NUMBERS}
         arm_codes, places = codes(batch.column("arm"), ARMS)
         arm_numbers = places[arm_codes]
         if (arm_numbers < 0).any():
             raise reader.fault("trajectories: arm", found="another arm", accepted=" or ".join(ARMS))
-        for low, high in _runs(arm_numbers, numbers["round"]):
+        reader.check_rounds("trajectories", numbers["round"])
+        found = list(_runs(arm_numbers, numbers["round"]))
+        runs += len(found) - 1
+        reader.check_runs("trajectories", runs)
+        for low, high in found:
             key = int(arm_numbers[low]), int(numbers["round"][low])
             if current is None or (current.arm, current.number) != key:
                 _close(arms, current)
@@ -121,8 +135,7 @@ def _check(arm: ArmTrajectories, round_: _Round, rows: dict[str, Int32]) -> None
     round_.prompts.append(rows["prompt_tokens"])
     if number == 0:
         ends = rows["prompt_tokens"].astype(np.int64) + rows["response_tokens"]
-        columns = (trajectory, rows["prompt_tokens"], ends)
-        arm.first_round |= {one: (low, high) for one, low, high in zip(*(c.tolist() for c in columns), strict=True)}
+        arm.first_round.append(np.stack([trajectory, rows["prompt_tokens"], ends], axis=1))
     round_.recompute_packs.append(rows["recompute_pack"])
     round_.train_packs.append(rows["train_pack"])
 
@@ -202,9 +215,9 @@ def _distinct(column: pa.DictionaryArray) -> Iterator[tuple[str, int, int]]:
 
 def _decimal(reader: EvidenceReader, text: str, name: str) -> Fraction:
     try:
-        value = Decimal(text)
+        value = Decimal(text if len(text) <= REWARD_CHARACTERS else "NaN")
     except InvalidOperation:
         value = Decimal("NaN")
-    if not value.is_finite() or abs(value.adjusted()) > 64:  # noqa: PLR2004 - no reward needs more; a Fraction would
+    if not value.is_finite() or abs(value.adjusted()) > REWARD_CHARACTERS:  # no reward needs more; a Fraction would
         raise reader.fault(name, found=repr(text[:80]), accepted="a finite decimal")
     return Fraction(value)

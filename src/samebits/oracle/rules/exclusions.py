@@ -13,7 +13,8 @@ from samebits.recipe import Exclusion, Recipe
 
 def listed(measured: Measured, recipe: Recipe) -> list[dict[str, Any]]:
     """The findings' ``exclusions``: one entry per exclusion of the recipe, in its order."""
-    return [_entry(exclusion, _attempts(measured, exclusion)) for exclusion in recipe.exclusions]
+    tried = _tried(measured)
+    return [_entry(exclusion, tried.get(_key(exclusion), [])) for exclusion in recipe.exclusions]
 
 
 def check(measured: Measured, recipe: Recipe) -> list[Check]:
@@ -24,8 +25,9 @@ def check(measured: Measured, recipe: Recipe) -> list[Check]:
         return [
             Check(name="exclusions.refused", rule=10, status="not_run", exercised=0, detail=detail, basis="attested")
         ]
+    tried = _tried(measured)
     for exclusion in recipe.exclusions:
-        attempts = _attempts(measured, exclusion)
+        attempts = tried.get(_key(exclusion), [])
         name = f"{exclusion.kind} {_canonical(exclusion.set)}"
         exercised += bool(attempts)
         if not attempts:
@@ -49,9 +51,16 @@ def check(measured: Measured, recipe: Recipe) -> list[Check]:
     ]
 
 
-def _attempts(measured: Measured, exclusion: Exclusion) -> list[Row]:
-    wanted = _canonical(exclusion.set)
-    return [row for row in measured.refusals if row["kind"] == exclusion.kind and _canonical_text(row["set"]) == wanted]
+def _tried(measured: Measured) -> dict[tuple[str, str | None], list[Row]]:
+    """What was tried, by kind and canonical JSON; None: what is no JSON."""
+    found: dict[tuple[str, str | None], list[Row]] = {}
+    for row in measured.refusals:
+        found.setdefault((row["kind"], _canonical_text(row["set"])), []).append(row)
+    return found
+
+
+def _key(exclusion: Exclusion) -> tuple[str, str | None]:
+    return exclusion.kind, _canonical(exclusion.set)
 
 
 def _is_about(field: str, exclusion: Exclusion) -> bool:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
+from samebits.oracle.columns import Int64
 from samebits.oracle.digests import SIDES
 from samebits.oracle.findings import Check, Faults, settle
 from samebits.oracle.measured import Event, Measured, Probe
@@ -134,12 +137,12 @@ def _probe(measured: Measured, recipe: Recipe) -> Check:
     for layer, probe in measured.probes.items():
         for fault in _probe_faults(probe):
             faults.add(f"layer {layer}: {fault}")
-        if probe.places != first or len(first) != probe.compared:
+        if not np.array_equal(probe.places, first) or len(first) != probe.compared:
             faults.add(f"layer {layer} was not probed at the tokens of the others, each once")
-    probed = {trajectory for trajectory, _ in first}
+    probed = np.unique(first[:, 0])
     if len(probed) != sequences:
         faults.add(f"{len(probed)} sequences were probed; the recipe asks for {sequences}")
-    if not _are_responses(first, measured.trajectories["aligned"].first_round):
+    if not _are_responses(first, measured.trajectories["aligned"].responses_of(probed)):
         faults.add("the probed tokens are not whole responses of round 0")
     return settle(
         "independence.probe",
@@ -151,14 +154,12 @@ def _probe(measured: Measured, recipe: Recipe) -> Check:
     )
 
 
-def _are_responses(places: set[tuple[int, int]], responses: dict[int, tuple[int, int]]) -> bool:
-    """Whether ``places`` are all positions of some of ``responses``, each from its beginning to before its end."""
-    probed = {trajectory for trajectory, _ in places}
-    if not probed <= responses.keys() or sum(end - begin for begin, end in map(responses.__getitem__, probed)) != len(
-        places
-    ):
+def _are_responses(places: Int64, responses: dict[int, tuple[int, int]]) -> bool:
+    """Whether ``places`` [N, 2] are all positions of all ``responses``, each from its beginning to before its end."""
+    if sum(end - begin for begin, end in responses.values()) != len(places):
         return False
-    return all(responses[trajectory][0] <= position < responses[trajectory][1] for trajectory, position in places)
+    spans = (responses.get(trajectory, (0, 0)) for trajectory in places[:, 0].tolist())
+    return all(begin <= position < end for position, (begin, end) in zip(places[:, 1].tolist(), spans, strict=True))
 
 
 def _probe_faults(probe: Probe) -> list[str]:
