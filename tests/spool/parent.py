@@ -1,7 +1,8 @@
 """A parent to be killed: ``python parent.py SPOOL PROGRAM WAY``; prints its worker's pids, then stays in a call.
 
 WAY: ``reaping`` (inside the context), ``bare`` (without it), ``wrapped`` (the worker is a grandchild), ``deaf`` (the
-worker ignores SIGTERM).
+worker ignores SIGTERM), ``descendants-group`` and ``descendants-session`` (the worker has a child and a grandchild, in
+its group or in a session of their own; their pids go to the file ``descendants``).
 """
 
 from __future__ import annotations
@@ -30,6 +31,10 @@ with contextlib.ExitStack() as stack:
     )
     stack.enter_context(worker)
     pid = worker.call("pid", {})["pid"]
+    if way.startswith("descendants"):
+        below = worker.call("descendants", {"session": way.endswith("session")})["pids"]
+        Path(spool).with_name("descendants").write_text(" ".join(map(str, below)))
+        worker.call("echo", {})
     if way == "deaf":
         worker.call("deaf", {})
     sys.stdout.write(f"{pid}\n")

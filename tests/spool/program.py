@@ -74,6 +74,16 @@ def child(_params: dict[str, Any], _progress: Progress) -> dict[str, Any]:
     return {"pid": subprocess.Popen(["sleep", "600"]).pid}
 
 
+def descendants(params: dict[str, Any], _progress: Progress) -> dict[str, Any]:
+    """A child that starts a grandchild and waits."""
+    script = "sleep 600 & echo $!; wait"
+    process = subprocess.Popen(
+        ["sh", "-c", script], stdout=subprocess.PIPE, text=True, start_new_session=params["session"]
+    )
+    assert process.stdout is not None
+    return {"pids": [process.pid, int(process.stdout.readline())]}
+
+
 def sealed(_params: dict[str, Any], _progress: Progress) -> Sealed:
     return Sealed(commitment="00", tokens=3, seconds=0.5)
 
@@ -111,6 +121,7 @@ if __name__ == "__main__":
             pid,
             deaf,
             child,
+            descendants,
             sealed,
             environment,
             give,

@@ -31,7 +31,7 @@ def parent(tmp_path: Path, program: Path) -> Iterator[Callable[[str], tuple[subp
         started.append(process)
         assert process.stdout is not None
         pid = int(process.stdout.readline())
-        call = 3 if way == "deaf" else 2
+        call = {"deaf": 3, "descendants-group": 4, "descendants-session": 4}.get(way, 2)
         while not (tmp_path / "spool" / "progress" / f"{call:06}.json").exists():
             time.sleep(0.01)
         return process, pid
@@ -139,3 +139,15 @@ def test_a_zombie_parent_is_dead() -> None:
     assert not lifeline._is_alive(process.pid)
     process.wait()
     assert lifeline._is_alive(os.getpid())
+
+
+@pytest.mark.parametrize("where", ["group", "session"])
+def test_a_parent_killed_outright_takes_its_workers_descendants_along(
+    parent: Callable[[str], tuple[subprocess.Popen[str], int]], ends: Tell, tmp_path: Path, where: str
+) -> None:
+    """The kernel kills a worker with its parent, and nobody below it: an engine's own processes would stay."""
+    process, worker = parent(f"descendants-{where}")
+    below = [int(pid) for pid in (tmp_path / "descendants").read_text().split()]
+    assert len(below) == 2
+    process.kill()
+    assert [ends(pid) for pid in (worker, *below)] == [True, True, True]

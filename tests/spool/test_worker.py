@@ -140,8 +140,8 @@ def test_an_unknown_method_names_the_known_ones(start: Start) -> None:
         "method",
         "'ecko'",
         (
-            "child, count, crash, deaf, echo, environment, forge, give, hang, kill, leave, pid, refuse, sealed, "
-            "shutdown, stumble"
+            "child, count, crash, deaf, descendants, echo, environment, forge, give, hang, kill, leave, pid, refuse, "
+            "sealed, shutdown, stumble"
         ),
         "Did you mean 'echo'?",
     )

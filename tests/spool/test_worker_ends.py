@@ -145,6 +145,42 @@ def test_descendants_end_with_a_crashed_worker(start: Start, ends: Tell) -> None
     assert ends(child)
 
 
+@pytest.mark.parametrize("session", [False, True])
+@pytest.mark.parametrize("victim", ["worker", "guardian"])
+def test_descendants_end_however_the_worker_is_killed(
+    start: Start, is_running: Tell, ends: Tell, victim: str, session: bool
+) -> None:
+    worker = start()
+    pid = worker.call("pid", {})["pid"]
+    below = worker.call("descendants", {"session": session})["pids"]
+    assert [is_running(one) for one in (pid, *below)] == [True, True, True]
+    os.kill(pid if victim == "worker" else worker.pid, signal.SIGKILL)
+    assert ends(worker.pid)
+    with pytest.raises(WorkerError) as caught:
+        worker.call("echo", {})
+    assert caught.value.found == "killed by SIGKILL during 'echo'"
+    assert ends(pid)
+    if victim == "worker" or not session:
+        assert [ends(one) for one in below] == [True, True]
+    else:  # only a guardian reaches into another session
+        os.killpg(below[0], signal.SIGKILL)
+
+
+def test_orphans_are_reaped_while_the_worker_runs(start: Start, ends: Tell) -> None:
+    """A guardian is the father of all orphans below it, and leaves no zombie."""
+    worker = start()
+    below = worker.call("descendants", {"session": True})["pids"]
+    os.kill(below[0], signal.SIGKILL)
+    os.kill(below[1], signal.SIGKILL)
+    assert ends(below[1])
+    for _ in range(500):
+        if not Path(f"/proc/{below[1]}").exists():
+            break
+        time.sleep(0.02)
+    assert not Path(f"/proc/{below[1]}").exists()
+    assert worker.call("echo", {"still": 1}) == {"still": 1}
+
+
 def test_a_deaf_worker_is_killed(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(worker_module, "_GRACE", 0.2)
     worker = start()
@@ -175,7 +211,7 @@ def test_a_busy_worker_ends_on_sigterm(start: Start) -> None:
 
 def test_a_worker_told_to_end_by_somebody_else_is_reported(start: Start, ends: Tell) -> None:
     worker = start()
-    os.kill(worker.pid, signal.SIGTERM)
+    os.kill(worker.call("pid", {})["pid"], signal.SIGTERM)
     assert ends(worker.pid)
     with pytest.raises(WorkerError) as caught:
         worker.call("echo", {})

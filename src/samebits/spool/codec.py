@@ -107,7 +107,7 @@ def _dataclass(cls: type[Any]) -> Decoder:
             raise _wrong(path, value, f"the fields of {cls.__name__}")
         for name in value:
             if name not in fields:
-                raise _fault(f"{path}.{name}", "an unknown field", ", ".join(fields))
+                raise _fault(f"{path}.{name[:80]}", "an unknown field", ", ".join(fields))
         for name in fields:
             if name not in value:
                 raise _fault(f"{path}.{name}", "nothing", "a value")
@@ -153,7 +153,7 @@ def _mapping(item: Any) -> Decoder:
     def decode(value: Any, path: str) -> dict[str, Any]:
         if type(value) is not dict:
             raise _wrong(path, value, "a mapping")
-        return {key: decode_item(one, f"{path}.{key}") for key, one in value.items()}
+        return {key: decode_item(one, f"{path}.{key[:80]}") for key, one in value.items()}
 
     return decode
 
@@ -165,13 +165,19 @@ def _scalar(cls: type[Any]) -> Decoder:
     def decode(value: Any, path: str) -> Any:
         if type(value) not in accepted:
             raise _wrong(path, value, _SCALARS[cls])
-        return cls(value)
+        try:
+            return cls(value)
+        except OverflowError:
+            raise _fault(path, "an integer too large", _SCALARS[cls]) from None
 
     return decode
 
 
 def _wrong(path: str, value: object, accepted: str) -> WorkerError:
-    shown = "null" if value is None else f"{type(value).__name__} {value!r:.80}"
+    try:
+        shown = "null" if value is None else f"{type(value).__name__} {value!r:.80}"
+    except (ValueError, RecursionError):  # an integer of more than 4,300 digits, for instance
+        shown = f"{type(value).__name__} too large to show"
     return _fault(path, shown, accepted)
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import queue
+import shutil
 import signal
 import subprocess
 import sys
@@ -12,14 +14,19 @@ import threading
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from pathlib import Path
-from typing import Final
+from typing import IO, Final
+
+from samebits.spool import guardian
+
+GUARDIAN_GRACE: Final = 5.0
+"""Seconds in which a guardian whose lifeline was cut ends everything; it takes milliseconds."""
 
 _LIVE: Final[set[Group]] = set()
 """Groups whose leader has not been reaped yet; what :mod:`samebits.spool.reaping` clears."""
 
 
 class Group:
-    """A process in a session of its own; its pid is the group's number as well."""
+    """A guardian in a session of its own, and the program below it; its pid is the group's number as well."""
 
     def __init__(self, command: Sequence[str], log: Path, environment: Mapping[str, str]) -> None:
         """Start it; standard output and error are appended to ``log``, standard input is empty.
@@ -27,15 +34,17 @@ class Group:
         Raises:
             OSError: no such program, no such log folder, too many processes.
         """
+        if shutil.which(command[0], path=environment.get("PATH")) is None:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), command[0])
         with log.open("ab") as stream:
-            self._process = subprocess.Popen(
-                list(command),
-                stdin=subprocess.DEVNULL,
-                stdout=stream,
-                stderr=subprocess.STDOUT,
-                env=dict(environment),
-                start_new_session=True,
-            )
+            theirs, self._lifeline = os.pipe()
+            try:
+                self._process = start_guarded(command, theirs, stream, environment)
+            except BaseException:
+                os.close(self._lifeline)
+                raise
+            finally:
+                os.close(theirs)
         _LIVE.add(self)
 
     @property
@@ -48,7 +57,7 @@ class Group:
             # Until the leader is reaped nobody else can get this group number.
             self.send(signal.SIGKILL)
             self._process.wait()
-            _LIVE.discard(self)
+            self._forget()
         return self._process.returncode
 
     def send(self, number: signal.Signals) -> None:
@@ -58,10 +67,21 @@ class Group:
                 os.killpg(self.pid, number)
 
     def kill(self) -> None:
-        """End the whole group now, and reap the leader."""
+        """End the program and all its descendants now, and reap the leader.
+
+        The guardian first: SIGKILL to the group would end it too, and reach no descendant in a session of its own.
+        """
+        self._forget()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(GUARDIAN_GRACE)
         self.send(signal.SIGKILL)
         self._process.wait()
+
+    def _forget(self) -> None:
         _LIVE.discard(self)
+        if self._lifeline >= 0:
+            os.close(self._lifeline)
+            self._lifeline = -1
 
     def _has_exited(self) -> bool:
         if sys.platform == "darwin":  # no waitid there before Python 3.13
@@ -70,6 +90,21 @@ class Group:
             return os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
         except ChildProcessError:
             return True
+
+
+def start_guarded(
+    command: Sequence[str], lifeline: int, stream: IO[bytes], environment: Mapping[str, str]
+) -> subprocess.Popen[bytes]:
+    """``command`` below a guardian that reads ``lifeline``, as the leader of a new session."""
+    return subprocess.Popen(
+        [sys.executable, "-I", "-S", guardian.__file__, str(lifeline), *command],
+        stdin=subprocess.DEVNULL,
+        stdout=stream,
+        stderr=subprocess.STDOUT,
+        env=dict(environment),
+        start_new_session=True,
+        pass_fds=(lifeline,),
+    )
 
 
 def live() -> set[Group]:

@@ -1,8 +1,9 @@
 """A worker does not outlive its parent.
 
-Three ways of noticing, since none is enough alone: the kernel kills the worker when the parent dies (Linux, only a
-direct child), the parent's pid is gone (only on the same machine and in the same pid namespace), the parent's
-heartbeat stands still (a worker in a container).
+Its guardian ends it with everything below it (:mod:`samebits.spool.guardian`).  A worker that was started by other
+means, in a container say, notices by itself, in three ways since none is enough alone: the kernel kills it when the
+parent dies (Linux, only a direct child), the parent's pid is gone (only on the same machine and in the same pid
+namespace), the parent's heartbeat stands still.
 """
 
 from __future__ import annotations

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+import re
 import signal
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -64,6 +66,9 @@ class Note:
     fields: Mapping[str, Any]
 
 
+_SURROGATE: Final = re.compile(rb"\\u[dD][89abAB]")
+
+
 class Message(Protocol):
     """What all messages have."""
 
@@ -112,16 +117,20 @@ def decode(cls: type[MessageT], data: bytes, *, number: int, source: str) -> Mes
 
 
 def load(data: bytes, source: str) -> Any:
-    """``data`` as JSON.
+    """``data`` as JSON, and nothing that another reader might understand differently.
 
     Raises:
-        WorkerError: truncated or not JSON.
+        WorkerError: truncated, not JSON, a name twice, a number that is not finite, text that is no Unicode.
     """
     try:
         text = data.decode("utf-8")
-        return json.loads(text, parse_constant=_no_constant)
+        value = json.loads(text, parse_constant=_no_constant, parse_float=_finite, object_pairs_hook=_each_name_once)
+        if _SURROGATE.search(data):  # half a pair, or a whole one: encoding tells
+            json.dumps(value, ensure_ascii=False).encode()
     except UnicodeDecodeError:
         found = "not UTF-8"
+    except UnicodeEncodeError:
+        found = "not JSON: a lone surrogate"
     except json.JSONDecodeError as error:
         truncated = error.pos >= len(text.rstrip()) or error.msg.startswith("Unterminated string")
         found = "truncated JSON" if truncated else f"not JSON: {error}"
@@ -129,6 +138,8 @@ def load(data: bytes, source: str) -> Any:
         found = f"not JSON: {error}"
     except RecursionError:
         found = "not JSON: nested too deeply"
+    else:
+        return value
     raise _foreign(source, f"{found} ({len(data)} bytes)", "one whole JSON document")
 
 
@@ -152,6 +163,20 @@ def _title(message: Call | Reply | Note) -> str:
 
 def _no_constant(name: str) -> Literal[0]:
     raise ValueError(f"{name} is not JSON")
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if not math.isfinite(value):
+        raise ValueError(f"{text[:80]} is beyond all numbers")
+    return value
+
+
+def _each_name_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("a name twice in one object")
+    return found
 
 
 def _foreign(field: str, found: str, accepted: str) -> WorkerError:
