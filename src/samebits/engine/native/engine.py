@@ -15,13 +15,14 @@ from samebits.engine.native import sampler
 from samebits.engine.native.cache import PagedCache
 from samebits.engine.native.forward import Forward
 from samebits.engine.native.prefill import score
-from samebits.engine.native.requests import check_requests, check_sequences
 from samebits.engine.native.rollout import Rollout
 from samebits.engine.native.settings import certified, check_model
-from samebits.engine.native.vault import Vault
 from samebits.engine.native.weights import EngineWeights
 from samebits.engine.protocol import Constructed, Generated, OnStep, Refitted, Request, Sealed, WholeSequence
+from samebits.engine.requests import check_requests, check_sequences
+from samebits.engine.vault import Vault
 from samebits.errors import GateError, InputError
+from samebits.gate import request as gate_request
 from samebits.models import open_folder
 from samebits.ops import open_op_set
 
@@ -102,7 +103,12 @@ class NativeEngine:
             InputError: a request that cannot be generated, or another weight version than the one loaded.
             MachineError: the model's logits are no distribution.
         """
-        check_requests(requests, self.settings, vocab_size=self._forward.decoder.vocab_size)
+        check_requests(
+            requests,
+            max_model_len=self.settings.max_model_len,
+            vocab_size=self._forward.decoder.vocab_size,
+            rules=gate_request.SMOKE_RULES if self.settings.sampling_mode == "smoke" else gate_request.RULES,
+        )
         self.weights.require(version)
         began = time.perf_counter()
         rollout = self._rollout = Rollout.of(requests, self.settings, self._forward, self.weights)
@@ -132,7 +138,9 @@ class NativeEngine:
         Raises:
             InputError: a sequence that cannot be scored, or another weight version than the one loaded.
         """
-        check_sequences(sequences, self.settings, vocab_size=self._forward.decoder.vocab_size)
+        check_sequences(
+            sequences, max_model_len=self.settings.max_model_len, vocab_size=self._forward.decoder.vocab_size
+        )
         self.weights.require(version)
         began = time.perf_counter()
         with torch.no_grad():

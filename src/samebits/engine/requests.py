@@ -5,20 +5,24 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from samebits.engine.native.settings import Settings
 from samebits.engine.protocol import Request, WholeSequence
 from samebits.errors import GateError, InputError
 from samebits.gate import request as gate
 
 
-def check_requests(requests: Sequence[Request], settings: Settings, *, vocab_size: int) -> None:
+def check_requests(
+    requests: Sequence[Request],
+    *,
+    max_model_len: int,
+    vocab_size: int,
+    rules: Mapping[str, gate.Rule] = gate.RULES,
+) -> None:
     """That every request may be, and can be, generated.
 
     Raises:
         GateError: sampling parameters that are not certified; names the request and the field.
         InputError: no requests, two of one id, or a prompt that is empty, too long or of unknown tokens.
     """
-    rules = gate.SMOKE_RULES if settings.sampling_mode == "smoke" else gate.RULES
     for request in requests:
         gate.check(effective_sampling(request), request_id=request.request_id, rules=rules)
     if not requests:
@@ -31,7 +35,7 @@ def check_requests(requests: Sequence[Request], settings: Settings, *, vocab_siz
                 f"{field}: request_id", found="twice", accepted="each id once", next_step="Rename one of the two."
             )
         seen.add(request.request_id)
-        _check_prompt(request, field, settings.max_model_len, vocab_size)
+        _check_prompt(request, field, max_model_len, vocab_size)
 
 
 def effective_sampling(request: Request) -> dict[str, Any]:
@@ -57,7 +61,7 @@ def effective_sampling(request: Request) -> dict[str, Any]:
     return {**own, **request.sampling}
 
 
-def check_sequences(sequences: Sequence[WholeSequence], settings: Settings, *, vocab_size: int) -> None:
+def check_sequences(sequences: Sequence[WholeSequence], *, max_model_len: int, vocab_size: int) -> None:
     """That every sequence can be scored.
 
     Raises:
@@ -72,7 +76,7 @@ def check_sequences(sequences: Sequence[WholeSequence], settings: Settings, *, v
                 accepted=f"1 to {len(sequence.token_ids)}, the sequence's length",
                 next_step="The first response token needs a token before it to be predicted from.",
             )
-        _check_length(f"{field}.token_ids", len(sequence.token_ids), settings.max_model_len)
+        _check_length(f"{field}.token_ids", len(sequence.token_ids), max_model_len)
         _check_tokens(f"{field}.token_ids", sequence.token_ids, vocab_size)
 
 
