@@ -7,6 +7,8 @@ and for an unknown key its nearest neighbour.
 from __future__ import annotations
 
 import difflib
+import os
+import stat
 import tomllib
 from collections.abc import Iterable
 from pathlib import Path
@@ -23,6 +25,12 @@ _LARGEST = 1 << 20
 
 _LONGEST = 120
 """Characters of a found value that an error repeats."""
+
+_TOLD = 20
+"""Further faults that an error names."""
+
+_DOTS = 128
+"""Dots in a line: reading a key of many parts takes their number squared (of a mebibyte of them, an hour)."""
 
 
 class Closed(BaseModel):
@@ -62,15 +70,19 @@ def read(path: Path) -> bytes:
         InputError: it cannot be read, or is far larger than anything a person writes.
     """
     try:
-        with path.open("rb") as stream:
-            content = stream.read(_LARGEST + 1)
+        # O_NONBLOCK: a named pipe would otherwise block before it can be refused.
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except (OSError, ValueError) as error:
-        raise InputError(
-            str(path),
-            found=getattr(error, "strerror", None) or str(error),
-            accepted="a readable TOML file",
-            next_step="Check the path.",
-        ) from None
+        raise _unreadable(path, getattr(error, "strerror", None) or str(error)) from None
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise _unreadable(path, "not a regular file")
+        with os.fdopen(descriptor, "rb", closefd=False) as stream:
+            content = stream.read(_LARGEST + 1)
+    except OSError as error:
+        raise _unreadable(path, str(error.strerror)) from None
+    finally:
+        os.close(descriptor)
     if len(content) > _LARGEST:
         raise InputError(
             str(path),
@@ -87,17 +99,26 @@ def parse_toml(model: type[ModelT], content: bytes, *, source: str) -> ModelT:
     Raises:
         InputError: not TOML in UTF-8, or not what the model accepts; ``source`` names the file.
     """
+    return parse(model, toml(content, source=source), source=source)
+
+
+def toml(content: bytes, *, source: str) -> dict[str, Any]:
+    """The TOML text in ``content``, whatever it says.
+
+    Raises:
+        InputError: not TOML in UTF-8, larger than a mebibyte, or with a line of more than 128 dots; ``source`` names
+            the file.
+    """
+    if len(content) > _LARGEST:
+        raise _no_toml(source, f"{len(content)} bytes", f"at most {_LARGEST} bytes")
+    for number, line in enumerate(content.split(b"\n"), start=1):
+        if line.count(b".") > _DOTS:
+            raise _no_toml(f"{source}: line {number}", f"{line.count(b'.')} dots", f"at most {_DOTS} in one line")
     try:
-        data = tomllib.loads(content.decode("utf-8"))
+        return tomllib.loads(content.decode("utf-8"))
     except (ValueError, RecursionError) as error:
         # TOMLDecodeError and UnicodeDecodeError are ValueErrors, and so is an integer of more than 4,300 digits.
-        raise InputError(
-            source,
-            found=f"not TOML ({error})",
-            accepted="TOML 1.0 in UTF-8",
-            next_step="Mend the file.",
-        ) from None
-    return parse(model, data, source=source)
+        raise _no_toml(source, f"not TOML ({_printable(str(error), 2 * _LONGEST)})", "TOML 1.0 in UTF-8") from None
 
 
 def nearest(word: str, names: Iterable[str]) -> str | None:
@@ -176,7 +197,7 @@ def refuse(conflicts: Iterable[Conflict]) -> None:
 def _first_fault(error: ValidationError, model: type[Closed], source: str) -> InputError:
     faults = error.errors(include_url=False)
     fault = faults[0]
-    path = _dotted(fault["loc"])
+    path = _dotted(_plain(model, fault["loc"]))
     field = f"{source}: {path}" if path else source
     cause = fault.get("ctx", {}).get("error")
     if isinstance(cause, Conflict):
@@ -186,7 +207,7 @@ def _first_fault(error: ValidationError, model: type[Closed], source: str) -> In
             accepted=cause.accepted,
             next_step=cause.next_step + _also(cause.others),
         )
-    also = _also([_dotted(other["loc"]) for other in faults[1:]])
+    also = _also([_dotted(_plain(model, other["loc"])) for other in faults[1:]])
     if fault["type"] == "extra_forbidden":
         names = _names_beside(model, fault["loc"])
         near = nearest(str(fault["loc"][-1]), names)
@@ -200,7 +221,7 @@ def _first_fault(error: ValidationError, model: type[Closed], source: str) -> In
         return InputError(field, found="nothing", accepted="a value", next_step="Add the key." + also)
     return InputError(
         field,
-        found=repr(fault["input"])[:_LONGEST],
+        found=_shown(fault["input"]),
         accepted=_sentence(fault["msg"]),
         next_step="Correct the value." + also,
     )
@@ -209,7 +230,28 @@ def _first_fault(error: ValidationError, model: type[Closed], source: str) -> In
 def _also(fields: list[str]) -> str:
     """Every further fault, so that a file is mended in one go."""
     distinct = list(dict.fromkeys(fields))
-    return f" Also wrong in this file: {', '.join(distinct)}." if distinct else ""
+    more = f" and {len(distinct) - _TOLD} more" if len(distinct) > _TOLD else ""
+    return f" Also wrong in this file: {', '.join(distinct[:_TOLD])}{more}." if distinct else ""
+
+
+def _shown(value: object) -> str:
+    try:
+        return repr(value)[:_LONGEST]
+    except (ValueError, RecursionError):  # an integer of more than 4,300 digits, for instance
+        return f"{type(value).__name__} too large to show"
+
+
+def _printable(text: str, longest: int = _LONGEST) -> str:
+    """Text out of a file: short, and nothing in it that a terminal obeys."""
+    return "".join(character if character.isprintable() else "�" for character in text[:longest])
+
+
+def _unreadable(path: Path, found: str) -> InputError:
+    return InputError(str(path), found=found, accepted="a readable TOML file", next_step="Check the path.")
+
+
+def _no_toml(field: str, found: str, accepted: str) -> InputError:
+    return InputError(field, found=found, accepted=accepted, next_step="Mend the file.")
 
 
 def _sentence(message: str) -> str:
@@ -219,24 +261,44 @@ def _sentence(message: str) -> str:
 def _dotted(location: tuple[int | str, ...]) -> str:
     text = ""
     for part in location:
-        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part
+        name = f"[{part}]" if isinstance(part, int) else _printable(part)
+        text += f".{name}" if text and isinstance(part, str) else name
     return text
 
 
 def _names_beside(model: type[Closed], location: tuple[int | str, ...]) -> list[str]:
     """Field names of the model that holds ``location``'s last part."""
-    current: type[BaseModel] = model
-    for part in location[:-1]:
+    return sorted(_walk(model, location[:-1])[0].model_fields)
+
+
+def _plain(model: type[Closed], location: tuple[int | str, ...]) -> tuple[int | str, ...]:
+    """``location`` as a person would write it: pydantic adds the tag of a union's member as a step of its own."""
+    return _walk(model, location)[1]
+
+
+def _walk(model: type[BaseModel], location: tuple[int | str, ...]) -> tuple[type[BaseModel], tuple[int | str, ...]]:
+    """The model that ``location`` ends in, and the location without the tags of tagged unions."""
+    current, plain, members = model, list[int | str](), list[type[BaseModel]]()
+    for part in location:
+        tagged = next((member for member in members if len(members) > 1 and _tag(member) == part), None)
+        if tagged is not None:
+            current, members = tagged, []
+            continue
+        plain.append(part)
+        members = []
         if isinstance(part, str) and part in current.model_fields:
-            current = _model_in(current.model_fields[part].annotation) or current
-    return sorted(current.model_fields)
+            members = _models_in(current.model_fields[part].annotation)
+            current = members[0] if members else current
+    return current, tuple(plain)
 
 
-def _model_in(annotation: Any) -> type[BaseModel] | None:
+def _tag(member: type[BaseModel]) -> object:
+    """What ``kind`` must say for this member of a union."""
+    kind = member.model_fields.get("kind")
+    return get_args(kind.annotation)[0] if kind is not None and get_args(kind.annotation) else None
+
+
+def _models_in(annotation: Any) -> list[type[BaseModel]]:
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        return annotation
-    for argument in get_args(annotation):
-        found = _model_in(argument)
-        if found is not None:
-            return found
-    return None
+        return [annotation]
+    return [found for argument in get_args(annotation) for found in _models_in(argument)]

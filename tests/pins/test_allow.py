@@ -58,7 +58,12 @@ def test_range(ends, value, verdict):
 
 @pytest.mark.parametrize(
     ("data", "text"),
-    [([1, True, "a"], "1 or true or 'a'"), ([], "unset"), ({"min": 1, "max": 4}, "1 … 4")],
+    [
+        ([1, True, "a"], "1 or true or 'a'"),
+        ([], "unset"),
+        ({"min": 1, "max": 4}, "1 … 4"),
+        ([["none"], []], '["none"] or []'),
+    ],
 )
 def test_read_said_and_written_back(data, text):
     allowed = ALLOWED.validate_python(data)
@@ -71,7 +76,7 @@ def test_read_said_and_written_back(data, text):
     [
         ("auto", "a list of values ([]: must stay unset), or {min = …, max = …}"),
         (True, "a list of values ([]: must stay unset), or {min = …, max = …}"),
-        ([[1]], "a list of values ([]: must stay unset), or {min = …, max = …}"),
+        ([[None]], "a list of values ([]: must stay unset), or {min = …, max = …}"),
         ({"min": 1}, "a list of values ([]: must stay unset), or {min = …, max = …}"),
         ({"min": 1, "max": True}, "a list of values ([]: must stay unset), or {min = …, max = …}"),
         ({"min": 1, "max": float("inf")}, "a list of values ([]: must stay unset), or {min = …, max = …}"),
@@ -83,3 +88,13 @@ def test_malformed(data, message):
     with pytest.raises(ValidationError) as caught:
         ALLOWED.validate_python(data)
     assert [fault["msg"] for fault in caught.value.errors()] == [f"Value error, {message}"]
+
+
+def test_lists_and_tables_are_compared_value_by_value():
+    allowed = ALLOWED.validate_python([{"rms_norm": ["native"]}, ["none"]])
+    assert allowed.accepts({"rms_norm": ["native"]})
+    assert allowed.accepts(["none"])
+    assert not allowed.accepts({"rms_norm": ["native", "c"]})
+    assert not allowed.accepts({"rms_norm": ["native"], "silu": ["native"]})
+    assert not allowed.accepts({})
+    assert not allowed.accepts("none")

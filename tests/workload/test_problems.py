@@ -68,9 +68,11 @@ def test_mixed_lengths_by_design():
 def test_an_example_never_gives_the_answer_away():
     # Two problems, then three examples for each; index 1 shows the first of its own three, entry 5.
     entries = [{"question": name, "answer": "0"} for name in "ABCDEFGH"]
-    assert problem_of(entries, 1, 2) == Problem(question="B", answer="0", entry=entries[1], examples=(("F", "0"),))
+    assert problem_of(entries, 1, 2, 3, 1) == Problem(
+        question="B", answer="0", entry=entries[1], examples=(("F", "0"),)
+    )
     entries[5] = {"question": "B", "answer": "0"}
-    assert problem_of(entries, 1, 2).examples == ()
+    assert problem_of(entries, 1, 2, 3, 1).examples == ()
 
 
 def test_conversation_of_an_example():

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import os
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
 import numpy as np
@@ -80,16 +82,22 @@ def seeded_weights(model: Model) -> dict[str, Tensor]:
         return ds4_seeded.weights(model.ds4, model.dtype, functools.partial(normal, model.seed))
     shape = _shape(model)
     head = EMBEDDING if shape.tie_word_embeddings else HEAD
-    weights = {}
-    for name, size in open_decoder(seeded_config(model)).parameter_shapes().items():
+
+    def draw(name: str, size: tuple[int, ...]) -> Tensor:
         centre, spread = 0.0, shape.initializer_range
         if len(size) == 1:
             centre, spread = 1.0, NORM_SPREAD
         elif name == head:
             spread = shape.lm_head_std
-        values = centre + spread * normal(model.seed, name, int(np.prod(size)))
-        weights[name] = torch.from_numpy(values.astype(np.float32)).reshape(size).to(DTYPES[model.dtype])
-    return weights
+        values = normal(model.seed, name, int(np.prod(size)))
+        values *= spread
+        values += centre
+        return torch.from_numpy(values.astype(np.float32)).reshape(size).to(DTYPES[model.dtype])
+
+    shapes = open_decoder(seeded_config(model)).parameter_shapes()
+    # Streams are independent, and NumPy computes outside Python's lock: billions of numbers on all cores.
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        return dict(zip(shapes, pool.map(draw, shapes, shapes.values()), strict=True))
 
 
 def normal(seed: int, name: str, count: int) -> npt.NDArray[np.float64]:

@@ -53,9 +53,7 @@ class Range:
 def _parse(data: Any) -> Values | Range:
     if isinstance(data, Values | Range):
         return data
-    if isinstance(data, list):
-        if not all(_is_value(value) for value in data):
-            raise ValueError("finite numbers, texts, true, false, and lists and tables of them")
+    if isinstance(data, list) and all(_is_value(value) for value in data):
         return Values(tuple(data))
     if isinstance(data, dict) and data.keys() == {"min", "max"}:
         ends = (data["min"], data["max"])
@@ -71,9 +69,9 @@ def _is_value(data: object) -> bool:
         return all(_is_value(value) for value in data)
     if isinstance(data, dict):
         return all(isinstance(name, str) and _is_value(value) for name, value in data.items())
-    if isinstance(data, float):
-        return math.isfinite(data)
-    return isinstance(data, bool | int | str)
+    if isinstance(data, float) and not math.isfinite(data):
+        raise ValueError("finite numbers")
+    return isinstance(data, bool | int | float | str)
 
 
 def _same(value: object, accepted: Value) -> bool:
@@ -94,7 +92,7 @@ def _literal(value: Value) -> str:
     return json.dumps(value) if isinstance(value, list | dict) else repr(value)
 
 
-def _to_toml(allowed: Values | Range) -> list[Value] | dict[str, float]:
+def _to_toml(allowed: Values | Range) -> Any:
     if isinstance(allowed, Values):
         return list(allowed.accepted)
     return {"min": allowed.minimum, "max": allowed.maximum}

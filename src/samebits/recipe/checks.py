@@ -143,6 +143,11 @@ def _lengths(recipe: Recipe) -> Iterator[Conflict]:
             found=engine.max_num_batched_tokens,
             accepted=f"at least max_num_seqs = {engine.max_num_seqs}, so that all running sequences can decode",
         )
+    fewest = recipe.workload.min_response_tokens
+    if fewest is not None and fewest > response:
+        yield Conflict(
+            "workload.min_response_tokens", found=fewest, accepted=f"at most max_response_tokens = {response}"
+        )
     certification = recipe.certification
     most = _trajectories(recipe) * (certification.refits + 1) * response
     if certification.min_tokens > most:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Discriminator, Field, Tag, model_validator
 
 from samebits.recipe.checks import conflicts
 from samebits.schema import Closed, refuse
@@ -106,6 +106,11 @@ class Workload(Closed):
     samples_per_problem: Annotated[int, Field(ge=2, le=4096)]
     """The group over which GRPO normalises rewards; a group of one has no advantage."""
     max_response_tokens: Count
+    min_response_tokens: Count | None = None
+    """If given, each request has a limit of its own between this and the most, by its seed: batches that thin out."""
+    most_examples: Annotated[int, Field(ge=0, le=1000)] = 3
+    """Problems are shown after none to so many solved ones: prompts of mixed lengths by design, and a small model that
+    has seen an answer answers in the same form."""
     arrival_spread_steps: Annotated[int, Field(ge=0, le=1000)] = 4
     """Requests arrive over this many engine steps, so that the batch changes all the time."""
 
@@ -175,7 +180,20 @@ class VllmSettings(EngineSettings):
     """By ``reload_weights`` from a folder, or by ``load_weights`` into the live parameters."""
 
 
-Engine = Annotated[NativeSettings | VllmSettings, Field(discriminator="kind")]
+def _kind(data: object) -> str:
+    """Where nothing is said the engine is the kit's own, as in recipes from before there was another."""
+    found = data.get("kind", "native") if isinstance(data, dict) else getattr(data, "kind", "native")
+    return str(found)
+
+
+Engine = Annotated[
+    Annotated[NativeSettings, Tag("native")] | Annotated[VllmSettings, Tag("vllm")],
+    Discriminator(
+        _kind,
+        custom_error_type="engine_kind",
+        custom_error_message='a table with kind = "native" or "vllm"',
+    ),
+]
 
 
 class Actor(Closed):

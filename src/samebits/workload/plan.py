@@ -10,7 +10,7 @@ from samebits.errors import InputError
 from samebits.recipe.model import Workload as WorkloadSettings
 from samebits.recipe.sampling import CONFORMING
 from samebits.workload.problems import Problem, round_problems
-from samebits.workload.requests import Prompt, arrival_step, request_seed
+from samebits.workload.requests import Prompt, arrival_step, request_seed, response_limit
 from samebits.workload.reward import reward
 from samebits.workload.tokenizer import Tokenizer, open_tokenizer
 
@@ -102,7 +102,7 @@ class Workload:
             request_id=f"r{round_index}-p{group}-s{sample}",
             token_ids=token_ids,
             group=group,
-            max_tokens=settings.max_response_tokens,
+            max_tokens=response_limit(seed, settings.min_response_tokens, settings.max_response_tokens),
             seed=seed,
             stop_token_ids=list(self.tokenizer.stop_token_ids),
             sampling={**CONFORMING, "seed": seed},

@@ -21,9 +21,8 @@ from samebits.workload.tokenizer import Message
 NUMBER: Final = re.compile(r"(?<![0-9])-?[0-9]+(?:,[0-9]{3})*(?:\.[0-9]+)?")
 """A number in an answer: ``-7``, ``1,219``, ``0.25``.  The minus of ``5-9`` is not a sign."""
 
-MOST_EXAMPLES: Final = 3
-"""Problem ``i`` of a round is shown after ``i % 4`` solved ones: prompts of mixed lengths by design, and a small model
-that has seen an answer answers in the same form."""
+_FEW: Final = 3
+"""Up to here the number of examples goes up by one from problem to problem; beyond, in steps that reach the most."""
 
 DIFFICULTY: Final[Mapping[str, Mapping[str, Any]]] = {
     # A 135 M parameter model gets some of these right and some wrong, which is what GRPO learns from.
@@ -75,10 +74,10 @@ def round_problems(workload: Workload, round_index: int) -> list[Problem]:
             accepted="a task of reasoning-gym whose answers are numbers",
             next_step=f"Did you mean {near[0]!r}?" if near else "Choose chain_sum, gcd, products or another.",
         )
-    count = workload.problems_per_round
+    count, most = workload.problems_per_round, workload.most_examples
     dataset = gym.create_dataset(
         workload.problems,
-        size=count * (1 + MOST_EXAMPLES),
+        size=count * (1 + most),
         seed=_dataset_seed(workload.seed, round_index),
         **DIFFICULTY.get(workload.problems, {}),
     )
@@ -91,13 +90,14 @@ def round_problems(workload: Workload, round_index: int) -> list[Problem]:
                 accepted="a task of reasoning-gym whose answers are numbers",
                 next_step="Choose chain_sum, gcd, products or another.",
             )
-    return [_problem(entries, index, count) for index in range(count)]
+    step = max(1, (most - _FEW) // max(1, count - 1))
+    return [_problem(entries, index, count, most, index * step % (most + 1)) for index in range(count)]
 
 
-def _problem(entries: list[Mapping[str, Any]], index: int, count: int) -> Problem:
+def _problem(entries: list[Mapping[str, Any]], index: int, count: int, most: int, examples: int) -> Problem:
     entry = entries[index]
-    first = count + index * MOST_EXAMPLES
-    shown = entries[first : first + index % (MOST_EXAMPLES + 1)]
+    first = count + index * most
+    shown = entries[first : first + examples]
     return Problem(
         question=entry["question"].strip(),
         answer=entry["answer"],

@@ -29,6 +29,11 @@ def request_seed(workload_seed: int, round_index: int, problem: int, sample: int
     return int.from_bytes(hashlib.sha256(words.encode()).digest()[:8], "big") >> 1
 
 
+def response_limit(seed: int, fewest: int | None, most: int) -> int:
+    """Tokens that the request with this ``seed`` may generate: ``most``, or evenly from ``fewest`` to ``most``."""
+    return most if fewest is None else fewest + seed % (most - fewest + 1)
+
+
 def arrival_step(problem: int, sample: int, *, problems: int, samples: int, spread: int) -> int:
     """The engine step at which a request arrives: 0 … ``spread``, evenly.
 

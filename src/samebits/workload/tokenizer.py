@@ -66,11 +66,15 @@ class ChatTokenizer:
 class ByteTokenizer:
     """Ids 0–255 are bytes of UTF-8, 256 ends an answer; a seeded model never trained on text, so nothing is lost.
 
+    A large vocabulary says the bytes over and over, so that what it answers is not all unreadable and earns rewards
+    that differ.
+
     Raises:
         InputError: the vocabulary has no room for the stop token.
     """
 
     STOP: Final = 256
+    LARGE: Final = 4096
 
     def __init__(self, vocab_size: int) -> None:
         if vocab_size <= self.STOP:
@@ -81,6 +85,7 @@ class ByteTokenizer:
                 next_step="Raise it.",
             )
         self.stop_token_ids: tuple[int, ...] = (self.STOP,)
+        self._repeats = vocab_size >= self.LARGE
 
     def encode(self, conversation: Sequence[Message]) -> list[int]:
         """Each message on a line of its own."""
@@ -89,7 +94,11 @@ class ByteTokenizer:
     def decode(self, token_ids: Sequence[int]) -> str:
         """Bytes that are not UTF-8, and ids that are no byte, become U+FFFD."""
         # 0xff occurs nowhere in UTF-8, so it decodes to one replacement character.
-        data = bytes(token if token < self.STOP else 0xFF for token in token_ids if token != self.STOP)
+        data = bytes(
+            token % self.STOP if token < self.STOP or self._repeats else 0xFF
+            for token in token_ids
+            if token != self.STOP
+        )
         return data.decode(errors="replace")
 
 
