@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated, Self
 
@@ -139,15 +140,43 @@ def test_unreadable_files(tmp_path):
     with pytest.raises(InputError) as caught:
         load_toml(Outer, tmp_path / "absent.toml")
     assert caught.value.found == "No such file or directory"
-    with pytest.raises(InputError) as caught:
-        load_toml(Outer, tmp_path)
-    assert caught.value.found == "Is a directory"
+    os.mkfifo(tmp_path / "pipe.toml")
+    for nothing_to_read in (tmp_path, tmp_path / "pipe.toml", Path("/dev/zero")):
+        with pytest.raises(InputError) as caught:
+            load_toml(Outer, nothing_to_read)
+        assert caught.value.found == "not a regular file"
     with pytest.raises(InputError) as caught:
         load_toml(Outer, Path("a\0.toml"))
     assert caught.value.found == "embedded null byte"
+    (tmp_path / "large.toml").write_bytes(b"#" * (2**20 + 1))
     with pytest.raises(InputError) as caught:
-        load_toml(Outer, Path("/dev/zero"))
+        load_toml(Outer, tmp_path / "large.toml")
     assert caught.value.found == "more than 1048576 bytes"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        # Each of these once took minutes, or ended in an error of Python's own.
+        (b".".join([b"a"] * 100_000) + b" = 1", "o.toml: line 1: found 99999 dots; accepted: at most 128 in one line."),
+        (b"name = 0x" + b"f" * 10_000, "o.toml: name: found int too large to show; accepted: a valid string."),
+        (b"#" * (2**20 + 1), "o.toml: found 1048577 bytes; accepted: at most 1048576 bytes."),
+        (
+            b'name = "x"\n"\\u001b[2J" = 1',
+            "o.toml: \ufffd[2J: found an unknown key; accepted: inner, many, name, ratio.",
+        ),
+    ],
+    ids=["dots", "digits", "size", "control characters"],
+)
+def test_hostile_toml(text, message):
+    with pytest.raises(InputError) as caught:
+        parse_toml(Outer, text, source="o.toml")
+    assert str(caught.value).startswith(message)
+
+
+def test_the_first_twenty_further_faults_are_named():
+    next_step = fault({"name": "x"} | {f"key{number}": 1 for number in range(30)}).next_step
+    assert next_step.endswith("key19, key20 and 9 more.")
 
 
 @pytest.fixture

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,7 +11,9 @@ from samebits.certificate import bundle, predicate, statement, store
 from samebits.certificate.keys import PrivateKey, PublicKey
 from samebits.certificate.predicate import Predicate
 from samebits.certificate.statement import STATEMENT_LIMIT, Statement, Subject
+from samebits.certificate.store import Stamp
 from samebits.certificate.strict_json import invalid
+from samebits.errors import InputError
 from samebits.hashing import sha256_bytes, sha256_file
 
 
@@ -96,23 +99,50 @@ def subjects_of(files: Iterable[Path]) -> tuple[Subject, ...]:
     return tuple(Subject(name=path.name, sha256=sha256_file(path)) for path in files)
 
 
-def check_subjects(subjects: Sequence[Subject], folder: Path) -> None:
-    """Nothing if the evidence ``folder`` holds exactly the files that ``subjects`` name, with their digests.
+def check_subjects(subjects: Sequence[Subject], folder: Path) -> dict[str, Stamp]:
+    """Which files they were, by name, if the evidence ``folder`` holds exactly what ``subjects`` name, by digest.
 
     A file that is not named is refused too: nobody signed it, and a reader might take it for evidence.
 
     Raises:
-        InvalidCertificate: a file missing, too many, a symbolic link, or other than what was signed.
+        InvalidCertificate: a file missing, too many, a symbolic link, other than what was signed, or all of them
+            together larger than :data:`samebits.certificate.store.EVIDENCE_LIMIT`; sizes are asked before any is read.
     """
-    for subject in subjects:
-        path = store.subject_file(folder, subject.name)
-        try:
-            found = sha256_file(path)
-        except OSError as error:
-            raise invalid(str(path), found=str(error.strerror).lower(), accepted="a readable file") from None
-        if found != subject.sha256:
-            raise invalid(str(path), found=f"sha256 {found}", accepted=f"sha256 {subject.sha256}, as in the statement")
+    paths = {subject: store.subject_file(folder, subject.name) for subject in subjects}
     names = {subject.name for subject in subjects}
-    for path in sorted(folder.iterdir()):
+    # All subjects are there, so that among one more file than subjects there is one that nobody named.
+    for path in sorted(itertools.islice(folder.iterdir(), len(names) + 1)):
         if path.name not in names:
             raise invalid(str(path), found="a file that the statement does not name", accepted=", ".join(sorted(names)))
+    stamps: dict[str, Stamp] = {}
+    try:
+        size = sum(store.size_of(path) for path in paths.values())
+        if size > store.EVIDENCE_LIMIT:
+            raise invalid(str(folder), found=f"{size} bytes", accepted=f"at most {store.EVIDENCE_LIMIT} bytes")
+        for subject, path in paths.items():
+            found, stamps[subject.name] = store.hash_limited(path, limit=store.EVIDENCE_LIMIT)
+            if found != subject.sha256:
+                raise invalid(
+                    str(path), found=f"sha256 {found}", accepted=f"sha256 {subject.sha256}, as in the statement"
+                )
+    except InputError as error:
+        raise invalid(error.field, found=error.found, accepted=error.accepted) from None
+    except OSError as error:
+        raise invalid(str(folder), found=str(error.strerror).lower(), accepted="readable files") from None
+    return stamps
+
+
+def check_unchanged(stamps: Mapping[str, Stamp], folder: Path) -> None:
+    """Nothing if the files of ``folder`` are still those that :func:`check_subjects` has hashed.
+
+    Raises:
+        InvalidCertificate: one was replaced or written to since.
+    """
+    for name, stamp in stamps.items():
+        path = folder / name
+        try:
+            found = store.stamp_of(path.lstat())
+        except OSError as error:
+            raise invalid(str(path), found=str(error.strerror).lower(), accepted="the file that was hashed") from None
+        if found != stamp:
+            raise invalid(str(path), found="a file that changed while it was read", accepted="the file that was hashed")

@@ -12,11 +12,14 @@ symbolic link, so that a certificate cannot point at something outside its own f
 
 from __future__ import annotations
 
+import hashlib
 import os
 import stat
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from samebits.certificate.strict_json import invalid
 from samebits.errors import InputError
@@ -24,6 +27,19 @@ from samebits.errors import InputError
 BUNDLE_SUFFIX: Final = ".sigstore.json"
 STATEMENT_SUFFIX: Final = ".statement.json"
 EVIDENCE_SUFFIX: Final = ".evidence"
+EVIDENCE_LIMIT: Final = 1 << 35
+"""Bytes of all subjects of a certificate together: ten times what 10^9 tokens need.  A sparse file of any size costs
+whoever made it nothing, and whoever hashes it hours."""
+
+
+class Stamp(NamedTuple):
+    """Which file it was and when it last changed, as the system says: equal only if nobody has written to it since."""
+
+    device: int
+    inode: int
+    size: int
+    modified_ns: int
+    changed_ns: int
 
 
 def bundle_path(path: Path) -> Path:
@@ -76,26 +92,65 @@ def read_limited(path: Path, *, limit: int) -> bytes:
         InputError: no such file, or unreadable.
         InvalidCertificate: a symbolic link, not a regular file, or longer than ``limit``.
     """
+    with _regular(path) as descriptor, os.fdopen(descriptor, "rb", closefd=False) as stream:
+        data = stream.read(limit + 1)
+    if len(data) > limit:
+        raise invalid(str(path), found=f"more than {limit} bytes", accepted=f"at most {limit} bytes")
+    return data
+
+
+def size_of(path: Path) -> int:
+    """Bytes of the regular file at ``path``.
+
+    Raises:
+        InputError, InvalidCertificate: as :func:`read_limited`.
+    """
+    with _regular(path) as descriptor:
+        return os.fstat(descriptor).st_size
+
+
+def hash_limited(path: Path, *, limit: int) -> tuple[str, Stamp]:
+    """sha256 of the regular file at ``path``, read in blocks, and which file that was.
+
+    Raises:
+        InputError: no such file, or unreadable.
+        InvalidCertificate: a symbolic link, not a regular file, or longer than ``limit`` (which is asked first).
+    """
+    with _regular(path) as descriptor:
+        before = stamp_of(os.fstat(descriptor))
+        if before.size > limit:
+            raise invalid(str(path), found=f"{before.size} bytes", accepted=f"at most {limit} bytes")
+        with os.fdopen(descriptor, "rb", closefd=False) as stream:
+            digest = hashlib.file_digest(stream, "sha256").hexdigest()
+    return digest, before
+
+
+def stamp_of(status: os.stat_result) -> Stamp:
+    """The stamp of a file with this status."""
+    return Stamp(status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+
+
+@contextmanager
+def _regular(path: Path) -> Iterator[int]:
+    """An open descriptor of the regular file at ``path``."""
     try:
         # O_NONBLOCK: a named pipe would otherwise block before it can be refused.
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError as error:
-        if path.is_symlink():
+    except (OSError, ValueError) as error:  # a ValueError: a path with a zero byte
+        if not isinstance(error, OSError):
+            found = str(error)
+        elif path.is_symlink():
             raise invalid(str(path), found="a symbolic link", accepted="a regular file") from None
-        raise InputError(
-            str(path), found=_reason(error), accepted="a readable file", next_step="Check the path."
-        ) from None
+        else:
+            found = _reason(error)
+        raise InputError(str(path), found=found, accepted="a readable file", next_step="Check the path.") from None
     try:
         mode = os.fstat(descriptor).st_mode
         if not stat.S_ISREG(mode):
             raise invalid(str(path), found=_file_kind(mode), accepted="a regular file")
-        with os.fdopen(descriptor, "rb", closefd=False) as stream:
-            data = stream.read(limit + 1)
+        yield descriptor
     finally:
         os.close(descriptor)
-    if len(data) > limit:
-        raise invalid(str(path), found=f"more than {limit} bytes", accepted=f"at most {limit} bytes")
-    return data
 
 
 def write_atomic(path: Path, data: bytes, *, mode: int = 0o644, replace: bool = True) -> None:

@@ -29,7 +29,7 @@ REVOKED: Final = "revoked.toml"
 
 def _inside(text: str) -> str:
     path = PurePosixPath(text)
-    if path.is_absolute() or ".." in path.parts or not path.parts:
+    if path.is_absolute() or ".." in path.parts or not path.parts or not text.isprintable():
         raise ValueError("a path inside the catalogue's folder")
     return str(path)
 

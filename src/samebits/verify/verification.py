@@ -7,18 +7,20 @@ the verdict is that of the evidence, never that of the file.
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final, Literal
 
 from samebits import recipe as recipes
+from samebits import schema
 from samebits.certificate import (
     BUNDLE_LIMIT,
     Certificate,
     PublicKey,
     Revocations,
+    Stamp,
     check_subjects,
+    check_unchanged,
     evidence_folder,
     load_public,
     load_revocations,
@@ -50,6 +52,7 @@ class Verification:
         self.state: State = "new"
         self._certificate: Certificate | None = None
         self._folder: Path | None = None
+        self._stamps: dict[str, Stamp] = {}
         self._recipe: Recipe | None = None
         self.findings: dict[str, Any] | None = None
         self.differences: list[Difference] = []
@@ -78,7 +81,7 @@ class Verification:
             InvalidCertificate: one is missing, too many, a link, or has other bytes.
         """
         self._require("opened")
-        check_subjects(self.certificate.statement.subjects, folder)
+        self._stamps = check_subjects(self.certificate.statement.subjects, folder)
         self._folder = folder
         self.state = "complete"
 
@@ -115,13 +118,15 @@ class Verification:
         """4 and 5: the evidence is judged again; the signed findings must be the derived ones, to the last digit.
 
         Raises:
-            InvalidCertificate: the evidence cannot be read, or findings differ; ``differences`` lists each path.
+            InvalidCertificate: the evidence cannot be read or changed meanwhile, or findings differ; ``differences``
+                lists each path.
         """
         self._require("sourced")
         assert self._folder is not None  # noqa: S101 - states before this one set them
         assert self._recipe is not None  # noqa: S101
         judge = JUDGES[self.certificate.statement.to_dict()["predicateType"]]
         self.findings = judge(self._folder, self._recipe)
+        check_unchanged(self._stamps, self._folder)
         self.differences = list(differences(self.certificate.predicate.findings, self.findings, "findings"))
         if self.differences:
             count = len(self.differences)
@@ -164,9 +169,9 @@ class Verification:
     def _row(self) -> dict[str, Any]:
         # Only id and gate: rows of later kits have other fields, and old certificates must still verify.
         try:
-            row = tomllib.loads(self._read(ROW).decode())
-        except (ValueError, RecursionError):
-            row = {}
+            row = schema.toml(self._read(ROW), source=ROW)
+        except InputError as error:
+            raise _invalid(error.field, found=error.found, accepted=error.accepted) from None
         if not isinstance(row.get("id"), str):
             raise _invalid(ROW, found="no id in it", accepted="a row file")
         return row
