@@ -17,7 +17,7 @@ LEVELS = {
     1: {"bits", "hashing", "observed", "schema", "environment"},
     2: {"ops", "pins", "recipe", "spool"},
     3: {"models", "integrity", "oracle", "gate", "certificate", "workload"},
-    4: {"verify", "engine", "actor"},
+    4: {"verify", "engine", "actor", "adapters"},
     5: {"certify"},
     6: {"cli"},
 }
