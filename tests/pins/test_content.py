@@ -79,7 +79,8 @@ def test_wheel_and_installation_have_the_same_content(site, tmp_path):
 def test_changed_and_missing_libraries_are_named(site):
     (site / "kit/core.so").write_bytes(b"\x7fELF other")
     (site / "kit/lib/libkit.so.2").unlink()
-    assert content.verify_distribution("kit").differing == ["kit/core.so", "kit/lib/libkit.so.2"]
+    found = content.verify_distribution("kit")
+    assert (found.verified, found.differing, found.missing) == (1, ["kit/core.so"], ["kit/lib/libkit.so.2"])
 
 
 def test_python_files_are_hashed_on_request(site):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import re
 import shutil
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from samebits import certificate, pins
@@ -99,7 +99,12 @@ def _execute(order: Order, run: RunFolder, reporter: Reporter) -> Finished:
 def _measured_and_judged(order: Order, run: RunFolder, reporter: Reporter) -> Findings:
     run.check_parts()
     if not run.is_done("measured"):
-        pins.require(order.row, launcher=order.launcher)
+        found = pins.require(order.row, launcher=order.launcher)
+        run.finish(
+            "surveyed",
+            computing=[asdict(one) for one in found.computing],
+            limitations=[finding.limitation for finding in found.findings if finding.limitation],
+        )
         measure(order, run, reporter)
         # A clock that was set back must not leave a run that ends before it began: no certificate can say that.
         run.finish("measured", on=max(statement.now(), run.manifest.started_on))

@@ -35,12 +35,12 @@ def facts(arms: Mapping[ArmName, Arm]) -> Rows:
 def write(order: Order, run: RunFolder, findings: Findings) -> None:
     """Write the statement into the run's folder, atomically."""
     manifest = run.manifest
-    prepared = manifest.phases["construct"]["prepared"]
+    prepared, surveyed = manifest.phases["construct"]["prepared"], manifest.phases["surveyed"]
     said = Predicate(
         row=Material(id=order.row.id, sha256=order.row_sha256),
         recipe=Material(id=order.recipe.id, sha256=order.recipe_sha256),
         kit=Kit(version=__version__, sha256=manifest.kit_sha256),
-        configuration=[*_weights(order.recipe, prepared), *_torch(order.row)],
+        configuration=[*_weights(order.recipe, prepared), *_computing(surveyed)],
         environment=describe(),
         run=Run(
             id=manifest.run_id,
@@ -51,7 +51,7 @@ def write(order: Order, run: RunFolder, findings: Findings) -> None:
         ),
         seeds={"model": str(order.recipe.model.seed), "workload": str(order.recipe.workload.seed)},
         reproduces=None,
-        limitations=[*SCOPE, *_limitations(order)],
+        limitations=[*SCOPE, *_limitations(order, surveyed)],
         findings=findings.to_dict(),
     )
     subjects = certificate.subjects_of(sorted(run.evidence.iterdir()))
@@ -65,27 +65,16 @@ def _weights(recipe: Recipe, prepared: Mapping[str, Any]) -> list[Resource]:
     ]
 
 
-def _torch(row: pins.Row) -> list[Resource]:
-    """The build that computes, by the content of its installed files and by the wheel that holds them."""
-    build = pins.torch_build(row)
-    if build is None:
-        return []
+def _computing(surveyed: Mapping[str, Any]) -> list[Resource]:
+    """The builds that compute, by the wheel that holds them and the content of the installed files."""
     return [
-        Resource(
-            name="torch",
-            digest={"sha256": build.wheel_sha256},
-            annotations={
-                "version": build.version,
-                "python": build.python,
-                "platform": build.platform,
-                "installedContentSha256": build.content_sha256,
-            },
-        ),
+        Resource(name=one["name"], digest={"sha256": one["wheel_sha256"]}, annotations=one["annotations"])
+        for one in surveyed["computing"]
     ]
 
 
-def _limitations(order: Order) -> Sequence[str]:
-    return pins.limitations(order.row, pins.look())
+def _limitations(order: Order, surveyed: Mapping[str, Any]) -> Sequence[str]:
+    return [*pins.limitations(order.row, pins.look()), *surveyed["limitations"]]
 
 
 def now() -> str:

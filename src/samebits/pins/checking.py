@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import functools
 import json
+import platform
 import subprocess
 import tempfile
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
 from importlib import metadata
 from pathlib import Path
 
@@ -17,26 +17,10 @@ from packaging.version import Version
 from samebits import hashing, schema
 from samebits.environment import Launcher
 from samebits.errors import RowError
-from samebits.pins import content, hashed
+from samebits.pins import content, contents, hashed
+from samebits.pins.finding import SHOWN, Finding, listed
 from samebits.pins.machine import Machine, look
-from samebits.pins.row import Build, Requirements, Row
-
-_SHOWN = 12
-"""Digits of a digest that a finding shows, and names it lists before it only counts."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Finding:
-    """One thing a row asks for: what was found, what is accepted."""
-
-    name: str
-    found: str
-    accepted: str
-    ok: bool
-
-    def to_dict(self) -> dict[str, str | bool]:
-        """As JSON-ready values."""
-        return asdict(self)
+from samebits.pins.row import Build, Requirements, Row, Stack
 
 
 def check(row: Row, machine: Machine | None = None, launcher: Launcher | None = None) -> list[Finding]:
@@ -44,34 +28,48 @@ def check(row: Row, machine: Machine | None = None, launcher: Launcher | None = 
 
     ``launcher`` starts processes on the row's own stack, where it has one.
     """
+    return survey(row, machine, launcher).findings
+
+
+def survey(row: Row, machine: Machine | None = None, launcher: Launcher | None = None) -> Survey:
+    """The findings of :func:`check`, and the distributions that compute."""
     machine = machine or look()
-    return [
-        *_hardware(row, machine),
-        _python(row, machine),
-        *_own(row),
-        *(installed(row) if row.stack is None else _on_stack(row, launcher)),
-    ]
+    inside = installed(row) if row.stack is None else _on_stack(row, launcher)
+    return Survey(
+        findings=[*_hardware(row, machine), _python(row, machine), *_own(row), *inside.findings],
+        computing=inside.computing,
+    )
 
 
-def installed(row: Row) -> list[Finding]:
+def installed(row: Row) -> Survey:
     """What the row pins of this interpreter's packages: versions, torch's build, and the libraries that compute."""
-    found: list[Finding] = []
+    found: list[Finding] = [] if row.stack is None else [_stack_python(row.stack)]
+    computing: list[Computing] = []
     for package in row.packages:
-        if package.name != "torch":
-            found.append(_package(package.name, package.version))
-            if package.kernels and found[-1].ok:
-                found.append(_libraries(package.name, _verify_once(package.name)))
-    return found + _torch(row)
+        if package.name == "torch":
+            continue
+        found.append(_package(package.name, package.version))
+        if package.kernels and found[-1].ok:
+            libraries = _verify_once(package.name)
+            found.append(_libraries(package.name, libraries, may_be_stripped=True))
+            if package.wheel_sha256 is not None:
+                computing.append(_computing(libraries, package.wheel_sha256))
+    found += _torch(row)
+    build = torch_build(row)
+    if build is not None:
+        torch = _verify_once("torch")
+        computing.append(_computing(torch, build.wheel_sha256))
+    return Survey(findings=found, computing=computing)
 
 
-def require(row: Row, machine: Machine | None = None, launcher: Launcher | None = None) -> list[Finding]:
-    """The findings, if all are in order.
+def require(row: Row, machine: Machine | None = None, launcher: Launcher | None = None) -> Survey:
+    """The survey, if all is in order.
 
     Raises:
         RowError: the first that is not, with the number of others.
     """
-    findings = check(row, machine, launcher)
-    wrong = [finding for finding in findings if not finding.ok]
+    found = survey(row, machine, launcher)
+    wrong = [finding for finding in found.findings if not finding.ok]
     if wrong:
         others = f" Also not as pinned: {', '.join(finding.name for finding in wrong[1:])}." if wrong[1:] else ""
         raise RowError(
@@ -80,13 +78,13 @@ def require(row: Row, machine: Machine | None = None, launcher: Launcher | None 
             accepted=wrong[0].accepted,
             next_step="See `samebits doctor`; the nox sessions install what the row pins." + others,
         )
-    return findings
+    return found
 
 
 def torch_build(row: Row) -> Build | None:
     """The row's entry for the torch that is installed, or None where it is none of them."""
     installed = _installed_torch()
-    if installed is None or installed.differing:
+    if installed is None or installed.differing or installed.missing:
         return None
     return next((build for build in row.torch_builds if build.content_sha256 == installed.content_sha256), None)
 
@@ -131,11 +129,19 @@ def _python(row: Row, machine: Machine) -> Finding:
     return Finding(name="python", found=machine.python, accepted=row.python, ok=inside)
 
 
-def _on_stack(row: Row, launcher: Launcher | None) -> list[Finding]:
+def _stack_python(stack: Stack) -> Finding:
+    found = platform.python_version()
+    inside = SpecifierSet(stack.python).contains(found, prereleases=True)
+    return Finding(name="stack python", found=found, accepted=stack.python, ok=inside)
+
+
+def _on_stack(row: Row, launcher: Launcher | None) -> Survey:
     """The findings of the stack's own interpreter."""
     accepted = f"the stack of row {row.id}"
     if launcher is None:
-        return [Finding(name="stack", found="not installed", accepted=accepted, ok=False)]
+        return Survey(
+            findings=[Finding(name="stack", found="not installed", accepted=accepted, ok=False)], computing=[]
+        )
     with tempfile.TemporaryDirectory(prefix="samebits-row-") as name:
         request = Path(name) / "row.json"
         request.write_text(row.model_dump_json())
@@ -148,13 +154,20 @@ def _on_stack(row: Row, launcher: Launcher | None) -> list[Finding]:
         )
     if finished.returncode:
         words = " ".join(finished.stderr.strip().splitlines()[-3:])
-        return [Finding(name="stack", found=words or "it cannot run", accepted=accepted, ok=False)]
-    return [Finding(**finding) for finding in json.loads(finished.stdout.strip().splitlines()[-1])]
+        broken = Finding(name="stack", found=words or "it cannot run", accepted=accepted, ok=False)
+        return Survey(findings=[broken], computing=[])
+    said = json.loads(finished.stdout.strip().splitlines()[-1])
+    return Survey(
+        findings=[Finding(**finding) for finding in said["findings"]],
+        computing=[Computing(**one) for one in said["computing"]],
+    )
 
 
 def _own(row: Row) -> list[Finding]:
     found = [] if row.requirements is None else [_requirements(row.requirements)]
-    if row.image is not None:
+    inside = contents.findings(row)
+    found += inside
+    if row.image is not None and not inside:
         found.append(Finding(name="image", found="not inside it", accepted=row.image.name, ok=False))
     return found
 
@@ -162,11 +175,11 @@ def _own(row: Row) -> list[Finding]:
 def _requirements(requirements: Requirements) -> Finding:
     """The whole of the hashed requirements at once: a certificate names the file's digest, so all of it must be so."""
     name, wanted = requirements.file, requirements.sha256
-    accepted = f"{name} with sha256 {wanted[:_SHOWN]}…, all of it installed"
+    accepted = f"{name} with sha256 {wanted[:SHOWN]}…, all of it installed"
     paths = [folder / name for folder in schema.folders("lock") if (folder / name).is_file()]
     path = next((path for path in paths if hashing.sha256_file(path) == wanted), None)
     if path is None:
-        found = f"{name} with sha256 {hashing.sha256_file(paths[0])[:_SHOWN]}…" if paths else f"no {name}"
+        found = f"{name} with sha256 {hashing.sha256_file(paths[0])[:SHOWN]}…" if paths else f"no {name}"
         return Finding(name="requirements", found=found, accepted=accepted, ok=False)
     pinned = [pin for pin in hashed.parse(path.read_text(), source=name) if pin.applies()]
     different = [
@@ -175,8 +188,7 @@ def _requirements(requirements: Requirements) -> Finding:
         if (version := _version(pin.name)) != pin.version
     ]
     if different:
-        more = f" and {len(different) - _SHOWN} more" if len(different) > _SHOWN else ""
-        return Finding(name="requirements", found=", ".join(different[:_SHOWN]) + more, accepted=accepted, ok=False)
+        return Finding(name="requirements", found=listed(different), accepted=accepted, ok=False)
     return Finding(name="requirements", found=f"{len(pinned)} of {len(pinned)} as pinned", accepted=accepted, ok=True)
 
 
@@ -211,19 +223,46 @@ def _torch(row: Row) -> list[Finding]:
     ]
 
 
-def _libraries(name: str, found: content.Installed) -> Finding:
+def _libraries(name: str, found: content.Installed, *, may_be_stripped: bool = False) -> Finding:
+    """Bytes that changed are never accepted; files left out are, where what is left out cannot compute."""
+    left_out = _some(found.missing)
+    total = found.verified + len(found.missing)
+    if found.differing:
+        text = f"changed since installation: {_some(found.differing)}"
+    elif found.missing:
+        text = f"{found.verified} of {total} as in the wheel, the others gone: {left_out}"
+    else:
+        text = f"{found.verified} of {total} as in the wheel"
+    stripped = bool(found.missing) and may_be_stripped
     return Finding(
         name=f"{name} libraries",
-        found=f"changed since installation: {', '.join(found.differing[:_SHOWN])}"
-        if found.differing
-        else f"{found.verified} of {found.verified} as in the wheel",
+        found=text,
         accepted="every shared library as in the wheel",
-        ok=not found.differing and found.verified > 0,
+        ok=not found.differing and found.verified > 0 and (stripped or not found.missing),
+        limitation=f"This installation of {name} was stripped: {left_out} left out." if stripped else "",
+    )
+
+
+def _some(paths: list[str]) -> str:
+    more = f" and {len(paths) - SHOWN} more" if len(paths) > SHOWN else ""
+    return ", ".join(paths[:SHOWN]) + more
+
+
+def _computing(found: content.Installed, wheel_sha256: str) -> Computing:
+    return Computing(
+        name=found.name,
+        wheel_sha256=wheel_sha256,
+        annotations={
+            "version": found.version,
+            "python": found.python_tag,
+            "platform": found.platform,
+            "installedContentSha256": found.content_sha256,
+        },
     )
 
 
 def _build_text(version: str, python: str, digest: str) -> str:
-    return f"{version} {python} {digest[:_SHOWN]}…"
+    return f"{version} {python} {digest[:SHOWN]}…"
 
 
 def _installed_torch() -> content.Installed | None:

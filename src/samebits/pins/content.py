@@ -11,7 +11,7 @@ import base64
 import csv
 import zipfile
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import metadata
 from pathlib import Path, PurePosixPath
 
@@ -81,7 +81,9 @@ class Installed:
     verified: int
     """Files hashed again."""
     differing: list[str]
-    """Paths whose bytes differ from RECORD, or that are gone."""
+    """Paths whose bytes differ from RECORD."""
+    missing: list[str] = field(default_factory=list)
+    """Paths in RECORD that are gone: a stripped installation."""
 
 
 def is_shared_library(path: str) -> bool:
@@ -117,9 +119,7 @@ def verify_distribution(name: str, *, select: Callable[[str], bool] = is_shared_
         )
     files = entries(record)
     chosen = [entry for entry in files if select(entry.path)]
-    differing = [
-        entry.path for entry in chosen if _hash(Path(str(distribution.locate_file(entry.path)))) != entry.sha256
-    ]
+    found = {entry.path: _hash(Path(str(distribution.locate_file(entry.path)))) for entry in chosen}
     python_tag, platform = _tag(distribution.read_text("WHEEL") or "")
     return Installed(
         name=name,
@@ -127,8 +127,9 @@ def verify_distribution(name: str, *, select: Callable[[str], bool] = is_shared_
         python_tag=python_tag,
         platform=platform,
         content_sha256=content_digest(files),
-        verified=len(chosen),
-        differing=differing,
+        verified=sum(1 for digest in found.values() if digest),
+        differing=[entry.path for entry in chosen if found[entry.path] not in {"", entry.sha256}],
+        missing=[entry.path for entry in chosen if not found[entry.path]],
     )
 
 

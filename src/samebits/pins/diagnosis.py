@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 
-from samebits.pins import files
+from samebits.environment import Launcher, StackEnvironment
+from samebits.pins import files, stack
 from samebits.pins.checking import Finding, check, torch_build
 from samebits.pins.machine import Machine, look
 from samebits.pins.row import Row
@@ -54,11 +55,19 @@ def diagnose(rows: Sequence[Row] | None = None, machine: Machine | None = None) 
         machine=machine.description,
         rows=[
             RowDiagnosis(
-                id=row.id, title=row.title, findings=check(row, machine), limitations=limitations(row, machine)
+                id=row.id,
+                title=row.title,
+                findings=check(row, machine, _installed_stack(row)),
+                limitations=limitations(row, machine),
             )
             for row in rows
         ],
     )
+
+
+def _installed_stack(row: Row) -> Launcher | None:
+    python = None if row.stack is None else stack.find(row)
+    return None if python is None else StackEnvironment(python, stack.link_folder())
 
 
 def limitations(row: Row, machine: Machine) -> list[str]:
