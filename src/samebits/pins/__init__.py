@@ -1,19 +1,33 @@
 """Rows of the certification matrix: pins, digests, and what is installed here."""
 
-from samebits.pins import stack
+from samebits.pins import image, inventory, stack
 from samebits.pins.allow import Allowed, Range, Values
-from samebits.pins.checking import Finding, check, require, torch_build
+from samebits.pins.checking import check, require, survey, torch_build
 from samebits.pins.choice import choose, choose_row, elsewhere
 from samebits.pins.content import Installed, verify_distribution, wheel_content
 from samebits.pins.diagnosis import Diagnosis, RowDiagnosis, diagnose, limitations
 from samebits.pins.files import digest, find, known, load, parse, requirements
+from samebits.pins.finding import Computing, Finding, Survey
 from samebits.pins.kit import kit_files, kit_sha256
 from samebits.pins.machine import Machine, look
-from samebits.pins.row import Build, Gate, Hardware, Image, Package, Repository, Requirements, Row, Stack, Switch
+from samebits.pins.row import (
+    Build,
+    Gate,
+    Hardware,
+    Image,
+    Material,
+    Package,
+    Repository,
+    Requirements,
+    Row,
+    Stack,
+    Switch,
+)
 
 __all__ = [
     "Allowed",
     "Build",
+    "Computing",
     "Diagnosis",
     "Finding",
     "Gate",
@@ -21,6 +35,7 @@ __all__ = [
     "Image",
     "Installed",
     "Machine",
+    "Material",
     "Package",
     "Range",
     "Repository",
@@ -28,6 +43,7 @@ __all__ = [
     "Row",
     "RowDiagnosis",
     "Stack",
+    "Survey",
     "Switch",
     "Values",
     "check",
@@ -37,6 +53,8 @@ __all__ = [
     "digest",
     "elsewhere",
     "find",
+    "image",
+    "inventory",
     "kit_files",
     "kit_sha256",
     "known",
@@ -47,6 +65,7 @@ __all__ = [
     "require",
     "requirements",
     "stack",
+    "survey",
     "torch_build",
     "verify_distribution",
     "wheel_content",

@@ -18,7 +18,7 @@ from samebits import hashing, schema
 from samebits.environment import Launcher
 from samebits.errors import RowError
 from samebits.pins import content, contents, hashed
-from samebits.pins.finding import SHOWN, Finding, listed
+from samebits.pins.finding import SHOWN, Computing, Finding, Survey, listed
 from samebits.pins.machine import Machine, look
 from samebits.pins.row import Build, Requirements, Row, Stack
 
@@ -225,10 +225,10 @@ def _torch(row: Row) -> list[Finding]:
 
 def _libraries(name: str, found: content.Installed, *, may_be_stripped: bool = False) -> Finding:
     """Bytes that changed are never accepted; files left out are, where what is left out cannot compute."""
-    left_out = _some(found.missing)
+    left_out = listed(found.missing)
     total = found.verified + len(found.missing)
     if found.differing:
-        text = f"changed since installation: {_some(found.differing)}"
+        text = f"changed since installation: {listed(found.differing)}"
     elif found.missing:
         text = f"{found.verified} of {total} as in the wheel, the others gone: {left_out}"
     else:
@@ -241,11 +241,6 @@ def _libraries(name: str, found: content.Installed, *, may_be_stripped: bool = F
         ok=not found.differing and found.verified > 0 and (stripped or not found.missing),
         limitation=f"This installation of {name} was stripped: {left_out} left out." if stripped else "",
     )
-
-
-def _some(paths: list[str]) -> str:
-    more = f" and {len(paths) - SHOWN} more" if len(paths) > SHOWN else ""
-    return ", ".join(paths[:SHOWN]) + more
 
 
 def _computing(found: content.Installed, wheel_sha256: str) -> Computing:

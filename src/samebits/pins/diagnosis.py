@@ -7,7 +7,8 @@ from dataclasses import asdict, dataclass
 
 from samebits.environment import Launcher, StackEnvironment
 from samebits.pins import files, stack
-from samebits.pins.checking import Finding, check, torch_build
+from samebits.pins.checking import check, torch_build
+from samebits.pins.finding import Finding
 from samebits.pins.machine import Machine, look
 from samebits.pins.row import Row
 

@@ -7,11 +7,9 @@ library that was replaced, a version that moved.
 
 from __future__ import annotations
 
-import argparse
 import json
 import platform
-import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from importlib import metadata
 from pathlib import Path
 from typing import Final, Literal
@@ -28,6 +26,9 @@ from samebits.schema import Closed
 PLACE: Final = Path("/opt/kit/inventory.json")
 """Where an image keeps it, and nothing else does."""
 
+KIT: Final = "/opt/samebits"
+"""Prefix of the kit's own environment in an image; another one is the stack of the row's workers."""
+
 _UNPACKED: Final = ("lib/python3*/site-packages", "lib/python3*/dist-packages")
 _LARGEST: Final = 64 << 20
 
@@ -43,6 +44,8 @@ class Distribution(Closed):
 class Environment(Closed):
     """One tree of packages: a virtual environment, or a system's own."""
 
+    python: Text
+    """``3.11``: whose packages these are."""
     distributions: dict[str, Distribution]
     """By normalised name."""
     libraries: dict[str, Sha256]
@@ -132,7 +135,7 @@ def differences(built: Inventory, found: Inventory) -> list[str]:
     """What is no longer as it was built, in words, packages before libraries."""
     said: list[str] = []
     for prefix, before in built.environments.items():
-        now = found.environments.get(prefix, Environment(distributions={}, libraries={}))
+        now = found.environments.get(prefix, Environment(python=before.python, distributions={}, libraries={}))
         said += _changes(
             {name: f"{one.version} {one.record_sha256}" for name, one in before.distributions.items()},
             {name: f"{one.version} {one.record_sha256}" for name, one in now.distributions.items()},
@@ -166,7 +169,12 @@ def _environment(prefix: Path) -> Environment:
                 next_step="Mend the Dockerfile: what is installed must be known by digest.",
             )
         found[name] = Distribution(version=distribution.version, record_sha256=content_digest(entries(record)))
+    if not folders:
+        raise RowError(
+            str(prefix), found="no Python packages", accepted="an environment", next_step="Mend the Dockerfile."
+        )
     return Environment(
+        python=folders[0].parent.name.removeprefix("python"),
         distributions=dict(sorted(found.items())),
         libraries={path.relative_to(prefix).as_posix(): sha256_file(path) for path in _libraries(prefix)},
     )
@@ -176,31 +184,3 @@ def _libraries(prefix: Path) -> list[Path]:
     # A link's target is counted where it lies.
     paths = (path for path in prefix.rglob("*.so*") if is_shared_library(path.name))
     return sorted(path for path in paths if path.is_file() and not path.is_symlink())
-
-
-def main(arguments: Sequence[str]) -> int:
-    """Writes the inventory: the last step of a Dockerfile."""
-    parser = argparse.ArgumentParser(prog="python -m samebits.pins.inventory", description=__doc__)
-    parser.add_argument("--row", type=Path, required=True, help="the row file")
-    parser.add_argument("--row-sha256", required=True, help="the material digest that the row file must have")
-    parser.add_argument("--revision", default="unknown", help="commit of the kit")
-    parser.add_argument("--output", type=Path, default=PLACE)
-    parser.add_argument("prefixes", type=Path, nargs="+", help="roots of environments")
-    options = parser.parse_args(arguments)
-    found = sha256_file(options.row)
-    if found != options.row_sha256:
-        sys.stderr.write(f"{options.row.name}: found sha256 {found}; accepted: {options.row_sha256}\n")
-        return RowError.exit_code
-    try:
-        inventory = take(
-            options.prefixes, row=options.row.stem, row_sha256=found, revision=options.revision or "unknown"
-        )
-    except RowError as error:
-        sys.stderr.write(f"{error}\n")
-        return error.exit_code
-    options.output.write_bytes(render(inventory))
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

@@ -88,6 +88,29 @@ class Repository(Closed):
     """None where the records do not say."""
 
 
+class Material(Closed):
+    """One part of the stack that computes or moves numbers between GPUs, wherever it comes from.
+
+    An image that ships it records its libraries' digests in its inventory; ``doctor`` reports both.
+    """
+
+    name: Text
+    """``DeepEP``, ``NCCL``, …: what people call it."""
+    within: Literal["requirements", "base image", "wheel built once"]
+    """Who brings it. A wheel built once is built from ``commit`` by somebody who then pins its digest here."""
+    distribution: Text | None = None
+    """Its name among the installed packages, if it is one."""
+    version: Version | None = None
+    url: Text | None = None
+    commit: GitObject | None = None
+    """Of the source; a release's tag, sdist and wheels may be built from different commits, so wheels have digests."""
+    tree: GitObject | None = None
+    wheel_sha256: Sha256 | None = None
+    """Of the row's own architecture."""
+    libraries: dict[Text, Sha256] = Field(default_factory=dict)
+    """sha256 of shared libraries by file name; none where the image was never pulled."""
+
+
 class Requirements(Closed):
     """The hashed requirements beside the row."""
 
@@ -103,6 +126,8 @@ class Stack(Closed):
     """Everything but torch, hashed; installed without resolving anything anew."""
     torch: Version
     """Installed first, by version alone; its build is one of ``torch_builds``."""
+    in_base_image: bool = False
+    """Whether the row's base image brings it: then the image installs nothing beside the kit."""
 
 
 class Image(Closed):
@@ -168,7 +193,11 @@ class Row(Closed):
     packages: list[Package]
     torch_builds: list[Build] = Field(default_factory=list)
     repositories: list[Repository] = Field(default_factory=list)
-    base_image: Annotated[str, Field(pattern=r"^[^\s@]+@sha256:[0-9a-f]{64}$")] | None = None
+    materials: list[Material] = Field(default_factory=list)
+    base_image: Annotated[str, Field(pattern=r"^[^\s@]+:[^\s@]+@sha256:[0-9a-f]{64}$")] | None = None
+    """What the Dockerfile starts from: a tag for people, and the digest that counts."""
+    dockerfile: Annotated[str, Field(pattern=r"^images/[a-z0-9]+\.Dockerfile$")] | None = None
+    """What builds the row's image in a checkout of the kit."""
     image: Image | None = None
     cuda: Version | None = None
     driver_floor: Version | None = None
