@@ -13,6 +13,7 @@ import torch
 from samebits.actor.actor import NativeActor
 from samebits.actor.policy import Progress as PackProgress
 from samebits.actor.protocol import Computed, Constructed, Exported, Probed, Replayed, Stepped, Tokens
+from samebits.environment import loaded_libraries
 from samebits.errors import InputError
 from samebits.spool import Handler, Progress, from_message, serve
 
@@ -82,6 +83,7 @@ class ActorWorker:
             "export": self._export,
             "probe": self._probe,
             "reveal": self._reveal,
+            "loaded": _loaded,
             "replay_step": self._replay_step,
         }
 
@@ -137,6 +139,10 @@ class ActorWorker:
 
 def _packs(progress: Progress) -> PackProgress:
     return lambda done, total: progress(packs=done, of=total)
+
+
+def _loaded(_: Parameters, __: Progress) -> Parameters:
+    return {"libraries": loaded_libraries()}
 
 
 def main(arguments: list[str]) -> None:

@@ -58,6 +58,9 @@ class EngineClient:
     def reveal(self, commitment: str) -> list[list[int]]:
         return _patterns(self._call("reveal", {"commitment": commitment}))
 
+    def loaded(self) -> dict[str, str]:
+        return dict(self._call("loaded", {})["libraries"])
+
     def draw(self, logits: Sequence[float], samples: int, seed: int) -> list[int]:
         reply = self._call("draw", {"logits": list(logits), "samples": samples, "seed": seed})
         return [int(count) for count in reply["counts"]]
@@ -109,6 +112,9 @@ class ActorClient:
 
     def reveal(self, commitment: str) -> list[list[int]]:
         return _patterns(self._call("reveal", {"commitment": commitment}))
+
+    def loaded(self) -> dict[str, str]:
+        return dict(self._call("loaded", {})["libraries"])
 
     def _call(self, method: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
         return self.worker.call(method, parameters, timeout=CALL_TIMEOUT)

@@ -60,6 +60,11 @@ def measure(order: Order, run: RunFolder, reporter: Reporter) -> None:
         walk.once("exclusions", lambda: {"refusals": exclusions.exercise(arms["aligned"], recipe, row, model)})
         walk.once("sampler", lambda: {"sampler": sampler.exercise(arms["aligned"])})
         walk.rounds()
+        if row.stack is not None:
+            # Last: by now everything that computes has been loaded.
+            aligned = arms["aligned"]
+            libraries = {"engine": aligned.engine.loaded(), "actor": aligned.actor.loaded()}
+            walk.once("libraries", dict, libraries=libraries)
 
 
 class _Walk:

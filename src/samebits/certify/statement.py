@@ -36,11 +36,12 @@ def write(order: Order, run: RunFolder, findings: Findings) -> None:
     """Write the statement into the run's folder, atomically."""
     manifest = run.manifest
     prepared, surveyed = manifest.phases["construct"]["prepared"], manifest.phases["surveyed"]
+    libraries = manifest.phases.get("libraries", {"libraries": {}})["libraries"]
     said = Predicate(
         row=Material(id=order.row.id, sha256=order.row_sha256),
         recipe=Material(id=order.recipe.id, sha256=order.recipe_sha256),
         kit=Kit(version=__version__, sha256=manifest.kit_sha256),
-        configuration=[*_weights(order.recipe, prepared), *_computing(surveyed)],
+        configuration=[*_weights(order.recipe, prepared), *_computing(surveyed), *_loaded(libraries)],
         environment=describe(),
         run=Run(
             id=manifest.run_id,
@@ -70,6 +71,18 @@ def _computing(surveyed: Mapping[str, Any]) -> list[Resource]:
     return [
         Resource(name=one["name"], digest={"sha256": one["wheel_sha256"]}, annotations=one["annotations"])
         for one in surveyed["computing"]
+    ]
+
+
+def _loaded(libraries: Mapping[str, Mapping[str, str]]) -> list[Resource]:
+    """Each kernel library in use at the end of the run, once, with the workers that had loaded it."""
+    workers: dict[tuple[str, str], list[str]] = {}
+    for worker, loaded in libraries.items():
+        for name, digest in loaded.items():
+            workers.setdefault((name, digest), []).append(worker)
+    return [
+        Resource(name=f"loaded/{name}", digest={"sha256": digest}, annotations={"workers": ", ".join(sides)})
+        for (name, digest), sides in sorted(workers.items())
     ]
 
 

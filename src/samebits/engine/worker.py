@@ -12,6 +12,7 @@ from typing import Any, Final
 import torch
 
 from samebits.engine.protocol import Constructed, Engine, Generated, Refitted, Request, Sealed, WholeSequence
+from samebits.environment import loaded_libraries
 from samebits.errors import GateError, InputError
 from samebits.spool import Handler, Progress, from_message, serve
 
@@ -74,6 +75,7 @@ class EngineWorker:
             "generate": self._generate,
             "score": self._score,
             "reveal": self._reveal,
+            "loaded": _loaded,
             "draw": self._draw,
             "effective": self._effective,
         }
@@ -133,6 +135,10 @@ def _kind(settings: Mapping[str, Any]) -> Callable[..., Engine]:
         )
     found: Callable[..., Engine] = importlib.import_module(ENGINES[kind]).ENGINE
     return found
+
+
+def _loaded(_: Parameters, __: Progress) -> Parameters:
+    return {"libraries": loaded_libraries()}
 
 
 def main(arguments: list[str]) -> None:
