@@ -141,6 +141,11 @@ def folders(kind: str) -> list[Path]:
     return found
 
 
+def own_folder(kind: str) -> Path | None:
+    """The folder of ``kind`` that belongs to this kit, whatever the working directory is; None if it has none."""
+    return next((root / kind for root in (_PACKAGED, _CHECKOUT) if (root / kind).is_dir()), None)
+
+
 def identifiers(kind: str) -> list[str]:
     """All ids of ``kind``, sorted: names of the TOML files without their ending."""
     return sorted({path.stem for folder in folders(kind) for path in folder.glob("*.toml")})

@@ -330,6 +330,7 @@ def test_every_check_is_a_claim_with_its_basis(world: Simulator, path: Path) -> 
         "control.switch",
         "ran on the row",
         "kit",
+        "libraries",
         "configuration",
         "environment",
         "run",

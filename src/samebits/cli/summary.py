@@ -98,6 +98,7 @@ def report_view(report: Report) -> RenderableType:
             claims.add_row(claim.name, claim.basis, escape(_plain(claim.text)))
         parts += ["", claims]
     parts += ["", Text.from_markup(f"{escape(report.source)}: {styled(report.verdict)}"), *_reasons(report.reasons)]
+    parts += [Text(f"  {_plain(warning)}", style="bold yellow") for warning in report.warnings]
     return Group(*parts)
 
 

@@ -30,6 +30,9 @@ def verify(
         Path | None, typer.Option(help="The evidence folder, if it is not beside the certificate.")
     ] = None,
     revoked: Annotated[Path | None, typer.Option(help="A revoked.toml to respect.")] = None,
+    require_shipped: Annotated[
+        bool, typer.Option(help="Refuse a recipe or row that no version of this kit ships.")
+    ] = False,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Check a certificate without trusting its arithmetic.
@@ -38,7 +41,9 @@ def verify(
     derived), and the rest is shown as what the signer says (marked attested). Exit code: 0 valid and passed, 1 valid
     but not passed, 2 invalid.
     """
-    report = verify_room.verify(certificate, key, evidence_folder=evidence, revoked=revoked)
+    report = verify_room.verify(
+        certificate, key, evidence_folder=evidence, revoked=revoked, require_shipped=require_shipped
+    )
     if json:
         print_json(report.to_dict())
     else:

@@ -2,14 +2,18 @@
 
 from samebits.verify.catalogue import Outcome, verify_catalogue
 from samebits.verify.difference import Difference, differences
+from samebits.verify.libraries import Libraries
+from samebits.verify.materials import Standing
 from samebits.verify.report import Claim, Report
 from samebits.verify.verification import Verification, verify
 
 __all__ = [
     "Claim",
     "Difference",
+    "Libraries",
     "Outcome",
     "Report",
+    "Standing",
     "Verification",
     "differences",
     "verify",

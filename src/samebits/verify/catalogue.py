@@ -8,6 +8,7 @@ Failed certifications are signed and published too, so "all of them pass" is not
     path = "cpu/dense-smollm2/first.sigstore.json"   # relative to the catalogue
     key = "keys/release.pub.pem"
     exit_code = 0
+    shipped = true   # its recipe and row are files that this kit ships, or an earlier version of it did
 """
 
 from __future__ import annotations
@@ -44,6 +45,8 @@ class Entry(Closed):
     key: RelativePath
     """The public key that this catalogue trusts for it."""
     exit_code: Literal[0, 1, 2]
+    shipped: bool = False
+    """Whether recipe and row must be the kit's own, of this version or an earlier one; if not, it ends with 2."""
 
 
 class Catalogue(Closed):
@@ -106,8 +109,8 @@ def verify_catalogue(folder: Path) -> list[Outcome]:
 
 def _verified(folder: Path, entry: Entry, revocations: Revocations) -> Outcome:
     try:
-        report = verify(folder / entry.path, folder / entry.key, revoked=revocations)
-        found, reason = report.exit_code, "; ".join(report.reasons)
+        report = verify(folder / entry.path, folder / entry.key, revoked=revocations, require_shipped=entry.shipped)
+        found, reason = report.exit_code, "; ".join(report.reasons + report.warnings)
     except SamebitsError as error:
         found, reason = error.exit_code, str(error)
     return Outcome(path=entry.path, declared=entry.exit_code, found=found, reason=reason)

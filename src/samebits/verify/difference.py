@@ -45,5 +45,6 @@ def differences(signed: Any, derived: Any, path: str = "") -> Iterator[Differenc
 def _text(value: Any) -> str:
     if value is _ABSENT:
         return "nothing"
-    text = json.dumps(value, sort_keys=True, ensure_ascii=True)
+    # default: dates, which TOML has and JSON has not
+    text = json.dumps(value, sort_keys=True, ensure_ascii=True, default=str)
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from samebits.verify.difference import Difference
+from samebits.verify.libraries import Libraries
+from samebits.verify.materials import Standing
 
 Basis = Literal["derived", "attested"]
 
@@ -48,6 +50,9 @@ class Report:
     claims: list[Claim] = field(default_factory=list)
     differences: list[Difference] = field(default_factory=list)
     findings: dict[str, Any] | None = None
+    materials: list[Standing] = field(default_factory=list)
+    """Recipe and row, if verification got as far as reading them."""
+    libraries: Libraries | None = None
     predicate: dict[str, Any] | None = None
     """What was signed, once the signature has been checked."""
 
@@ -70,6 +75,14 @@ class Report:
         return list(self.findings["reasons"]) if self.findings else []
 
     @property
+    def warnings(self) -> list[str]:
+        """What no verdict depends on and every reader should see: recipe, row or libraries other than expected."""
+        found = [str(material) for material in self.materials if not material.is_shipped]
+        if self.libraries is not None and self.libraries.otherwise:
+            found.append(f"libraries are {self.libraries}")
+        return found
+
+    @property
     def exit_code(self) -> int:
         """0 valid and passed, 1 valid and not passed, 2 invalid."""
         if not self.valid:
@@ -84,9 +97,11 @@ class Report:
             "verdict": self.verdict,
             "exitCode": self.exit_code,
             "reasons": self.reasons,
+            "warnings": self.warnings,
             "keyid": self.keyid,
             "certificateSha256": self.certificate_sha256,
             "steps": [step.to_dict() for step in self.steps],
+            "materials": [material.to_dict() for material in self.materials],
             "claims": [claim.to_dict() for claim in self.claims],
             "differences": [difference.to_dict() for difference in self.differences],
             "findings": self.findings,

@@ -33,6 +33,8 @@ from samebits.recipe import Recipe
 from samebits.verify.claims import claims
 from samebits.verify.difference import Difference, differences
 from samebits.verify.judges import JUDGES
+from samebits.verify.libraries import Libraries, libraries
+from samebits.verify.materials import Standing, standing
 from samebits.verify.report import Report, Step
 
 RECIPE: Final = "recipe.toml"
@@ -54,6 +56,8 @@ class Verification:
         self._folder: Path | None = None
         self._stamps: dict[str, Stamp] = {}
         self._recipe: Recipe | None = None
+        self.materials: list[Standing] = []
+        self.libraries: Libraries | None = None
         self.findings: dict[str, Any] | None = None
         self.differences: list[Difference] = []
 
@@ -102,6 +106,10 @@ class Verification:
                 )
         found = self._parse_recipe()
         row_id = self._row()["id"]
+        self.materials = [
+            standing("recipe", said.recipe, self._read(RECIPE)),
+            standing("row", said.row, self._read(ROW)),
+        ]
         for name, is_id, said_id in ((RECIPE, found.id, said.recipe.id), (ROW, row_id, said.row.id)):
             if is_id != said_id:
                 raise _invalid(f"{name}: id", found=repr(is_id), accepted=f"{said_id!r}, as the predicate says")
@@ -126,6 +134,7 @@ class Verification:
         assert self._recipe is not None  # noqa: S101
         judge = JUDGES[self.certificate.statement.to_dict()["predicateType"]]
         self.findings = judge(self._folder, self._recipe)
+        self.libraries = libraries(self._folder, self._row())
         check_unchanged(self._stamps, self._folder)
         self.differences = list(differences(self.certificate.predicate.findings, self.findings, "findings"))
         if self.differences:
@@ -151,6 +160,23 @@ class Verification:
             raise _invalid(
                 "revoked.toml", found=f"{what} was revoked on {entry.date}: {entry.reason}", accepted="no entry"
             )
+
+    def check_shipped(self) -> None:
+        """Asked for only: recipe and row are files that this kit ships, or an earlier version of it shipped.
+
+        Raises:
+            InvalidCertificate: one is not, or verification did not get as far as reading it.
+        """
+        if not self.materials:
+            raise RuntimeError("recipe and row have not been read")
+        for material in self.materials:
+            if not material.is_shipped:
+                raise InvalidCertificate(
+                    f"{material.kind}.toml",
+                    found=str(material),
+                    accepted="a file that this kit ships, or an earlier version of it did",
+                    next_step="Compare the two files; without the requirement, the certificate stands for its own.",
+                )
 
     def _require(self, state: State) -> None:
         if self.state != state:
@@ -204,11 +230,14 @@ def verify(
     public_key: PublicKey | Path,
     evidence_folder: Path | None = None,
     revoked: Revocations | Path | None = None,
+    *,
+    require_shipped: bool = False,
 ) -> Report:
     """Verifies the certificate at ``bundle_path`` with the caller's own key.
 
     The evidence lies beside it (``X.evidence`` of ``X.sigstore.json``) unless ``evidence_folder`` says otherwise.  All
-    steps that can still mean something are taken after one has failed, so that the report lists every fault.
+    steps that can still mean something are taken after one has failed, so that the report lists every fault.  With
+    ``require_shipped``, a recipe or row that no version of this kit ships is one.
 
     Raises:
         InputError: the certificate, the key or the revocations cannot be read: nothing was verified.
@@ -233,12 +262,22 @@ def verify(
         if opened
         else Step(name="revocation", status="skipped")
     )
+    if require_shipped:
+        steps.append(
+            _attempt("recipe and row as shipped", verification.check_shipped)
+            if verification.materials
+            else Step(name="recipe and row as shipped", status="skipped")
+        )
     return Report(
         source=bundle_path.name,
         steps=steps,
         keyid=key.fingerprint,
         certificate_sha256=verification.certificate.sha256 if opened else None,
-        claims=claims(verification.certificate, verification.findings) if opened and verification.findings else [],
+        claims=claims(verification.certificate, verification.findings, verification.materials, verification.libraries)
+        if opened and verification.findings
+        else [],
+        materials=verification.materials,
+        libraries=verification.libraries,
         differences=verification.differences,
         findings=verification.findings,
         predicate=dict(verification.certificate.statement.predicate) if opened else None,
