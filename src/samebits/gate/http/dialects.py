@@ -109,8 +109,8 @@ _SAMPLING_OBJECT: Final = Rule(accepts=_is_object, text="an object of sampling p
 
 
 def _sampling(*names: str) -> dict[str, Rule]:
-    """The rules of sampling parameters as fields of a body, where null means unset."""
-    return {name: or_unset(RULES[name]) if not RULES[name].accepts(None) else RULES[name] for name in names}
+    """The rules of sampling parameters as fields of a body, where null leaves them to the server's defaults."""
+    return {name: Rule(accepts=or_unset(RULES[name]).accepts, text=RULES[name].text) for name in names}
 
 
 _COMMON: Final[Mapping[str, Rule]] = {
