@@ -3,17 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from samebits.errors import InputError
 from samebits.ops.native import Native
 from samebits.ops.opset import OpSet
 from samebits.ops.plain import Plain
+from samebits.ops.vllm import open_vllm
+from samebits.ops.vllm_cpu import open_vllm_cpu
 
-OP_SETS: Final[dict[str, Callable[..., OpSet]]] = {"native": Native, "plain": Plain}
+OP_SETS: Final[dict[str, Callable[..., OpSet]]] = {
+    "native": Native,
+    "plain": Plain,
+    # These compute dense families only, and say so in ``model_types``; whoever opens one for a model asks.
+    "vllm": cast("Callable[..., OpSet]", open_vllm),
+    "vllm-cpu": cast("Callable[..., OpSet]", open_vllm_cpu),
+}
 """How each op set is made, by the name that recipes and workers use; its switches are keyword arguments."""
 
-SWITCHES: Final[dict[str, dict[str, bool]]] = {"native": {}, "plain": {}}
+SWITCHES: Final[dict[str, dict[str, bool]]] = {
+    "native": {},
+    "plain": {},
+    "vllm": {"batch_invariant": True},
+    "vllm-cpu": {"attention_split_kv": False},
+}
 """The switches of each op set, and how they stand where nobody says."""
 
 
