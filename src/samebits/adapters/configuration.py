@@ -126,27 +126,30 @@ def resolved(config: DictConfig, *, name: str, origins: Mapping[Path, str]) -> C
     Raises:
         InputError: interpolations that lead in a circle, or no table of texts.
     """
-    written = OmegaConf.to_container(config, resolve=False)
+    written: Any = OmegaConf.to_container(config, resolve=False)
     try:
-        values = _plain(config)
+        values = _plain(config, ())
     except RecursionError:
         raise InputError(
             name,
-            found="interpolations ${...} that lead in a circle",
+            found="tables inside each other without end: interpolations ${...} that lead in a circle",
             accepted="interpolations that end in a value",
             next_step="Break the circle.",
         ) from None
-    assert isinstance(written, dict)  # noqa: S101  # a DictConfig's container is a dict
     return Configuration(name=name, values=values, written=_with_text_keys(written), origins=dict(origins))
 
 
-def _plain(node: DictConfig | ListConfig) -> Any:
+def _plain(node: DictConfig | ListConfig, above: tuple[int, ...]) -> Any:
+    """``above`` are the identities of the containers that ``node`` was reached through."""
+    if id(node) in above:
+        raise RecursionError
+    inside = (*above, id(node))
     if isinstance(node, ListConfig):
-        return [_value(node, index) for index in range(len(node))]
-    return {str(key): _value(node, key) for key in node}
+        return [_value(node, index, inside) for index in range(len(node))]
+    return {str(key): _value(node, key, inside) for key in node}
 
 
-def _value(node: DictConfig | ListConfig, key: Any) -> Any:
+def _value(node: DictConfig | ListConfig, key: Any, inside: tuple[int, ...]) -> Any:
     if OmegaConf.is_missing(node, key):
         return Unresolved("???", "which must be set before the run")
     if OmegaConf.is_interpolation(node, key):
@@ -160,7 +163,7 @@ def _value(node: DictConfig | ListConfig, key: Any) -> Any:
             return Unresolved(text, f"which cannot be resolved ({' '.join(str(error).split())[:_LONGEST]})")
     else:
         value = node[key]
-    return _plain(value) if isinstance(value, DictConfig | ListConfig) else value
+    return _plain(value, inside) if isinstance(value, DictConfig | ListConfig) else value
 
 
 def _at(values: Any, keys: Path) -> Any:

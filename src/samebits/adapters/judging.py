@@ -85,8 +85,13 @@ def judge(
             supplied = _supplied(name, rule, row, framework)
             if supplied is not None:
                 settings[name], origins[name] = supplied.value, supplied.field
+    unread = {name for argument in reading.unread for name in vllm_arguments.settings_named(argument)}
     said = _Words(reading, framework, stated, row)
-    conflicts += [said.retell(error, rules) for error in gate.conflicts(settings, rules, where=_WHERE)]
+    conflicts += [
+        said.retell(error, rules)
+        for error in gate.conflicts(settings, rules, where=_WHERE)
+        if error.field.removeprefix(f"{_WHERE}.") not in unread
+    ]
     if dtype is not None and not _DTYPES.accepts(dtype.value):
         conflicts.append(said.error(dtype.field, _DTYPES, "Set it to the precision that the policy is trained in."))
     guard = guard_of(row)
@@ -212,9 +217,8 @@ class _Words:
         if name not in rules:
             field = self.stated[name].field
             found = f"an unknown setting, {self.reading.configuration.found(field)}"
-            return self.error(
-                field, f"the settings that [gate.engine] of row {self.row.id} names", error.next_step, found
-            )
+            accepted = f"the settings that [gate.engine] of row {self.row.id} names"
+            return self.error(field, accepted, "Remove it." if "." in name else error.next_step, found)
         if name in self.stated:
             return self._unaccepted(name, self.stated[name], error, rules[name])
         home = self.framework.home(name)

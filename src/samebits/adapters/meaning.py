@@ -100,6 +100,8 @@ class Reading:
     engine: dict[str, Stated] = field(default_factory=dict)
     request: dict[str, Stated] = field(default_factory=dict)
     conflicts: list[GateError] = field(default_factory=list)
+    unread: set[str] = field(default_factory=set)
+    """Engine settings that a field states, but with a value that cannot be resolved: refused already."""
 
     def refuse(self, at: str, accepted: object, next_step: str, found: str | None = None) -> None:
         """Adds a conflict at the dotted field ``at``."""
@@ -149,18 +151,19 @@ class Reading:
         elif value is ABSENT:
             if isinstance(meaning, Only) and meaning.required:
                 self.refuse(at, meaning.accepted, meaning.next_step)
+        elif isinstance(meaning, Arguments):
+            self._arguments(at, value, meaning)
         elif (broken := unresolved_in(value)) is not None:
             self.refuse(at, "a value", "Write the value itself.", str(broken))
+            self.unread |= {meaning.name} if isinstance(meaning, Engine) else set()
         elif isinstance(meaning, Only):
             if not meaning.accepted.accepts(value) and (value is not None or meaning.required):
                 self.refuse(at, meaning.accepted, meaning.next_step)
         else:
             self._passed_on(at, value, meaning)
 
-    def _passed_on(self, at: str, value: Any, meaning: Derived | Engine | Request | Arguments | Variables) -> None:
-        if isinstance(meaning, Arguments):
-            self._arguments(at, value, meaning)
-        elif isinstance(meaning, Variables):
+    def _passed_on(self, at: str, value: Any, meaning: Derived | Engine | Request | Variables) -> None:
+        if isinstance(meaning, Variables):
             self._variables(at, value)
         elif isinstance(meaning, Engine):
             self.ask(meaning.name, value, at)
@@ -180,10 +183,11 @@ class Reading:
             self.refuse(at, "a table of vLLM arguments, {} for none", "Make it a table.")
             return
         for name, argument in value.items():
+            here = f"{at}.{name}"
             if name in meaning.own:
-                self.refuse(f"{at}.{name}", "nothing: the framework passes this one itself", meaning.own[name])
+                self.refuse(here, "nothing: the framework passes this one itself", meaning.own[name])
             else:
-                self.ask(name, argument, f"{at}.{name}")
+                self._field(here, argument, Engine(name))
 
     def _variables(self, at: str, value: Any) -> None:
         if value is None:

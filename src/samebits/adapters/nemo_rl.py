@@ -146,5 +146,6 @@ def _policy_worker(reading: Reading) -> None:
             "Choose one.",
             found=" and ".join(enabled) or "neither",
         )
+        return
     for name in enabled:
         reading.table(f"policy.{name}", fields.MEGATRON if name == "megatron_cfg" else fields.DTENSOR)

@@ -144,9 +144,7 @@ GENERATION: Final[Table] = {
     "_debug_payload_metrics": FREE,
 }
 
-_LORA: Final = (
-    "Set it to false: a merged adapter is rounded once, an adapter beside its layer is added to the activation."
-)
+_LORA: Final = "Set it to false: merged into a weight, an adapter is rounded with it; beside the layer it is not."
 _PACKING: Final = "train_mb_tokens logprob_mb_tokens algorithm microbatch_order sequence_length_round"
 _ADAPTER: Final = (
     "target_modules exclude_modules match_all_linear dim alpha dropout dropout_position lora_A_init lora_A_init_method "

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from omegaconf import DictConfig, OmegaConf, open_dict
+from omegaconf import MISSING, DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
 
 from samebits.adapters.configuration import Path, leaves, split
@@ -102,8 +102,8 @@ def _delete(config: DictConfig, override: Override, present: Any) -> None:
 
 
 def _decode(text: str, value: str) -> Any:
-    if not value:
-        return ""
+    if value in {"", MISSING}:
+        return value
     if "${" in value:
         if value[0] in "[{'\"":
             raise _refused(text, "an interpolation ${...} outside of lists, tables and quotes")

@@ -70,6 +70,11 @@ def settings_of(argument: str, value: Any) -> Iterator[tuple[str, Any, str]]:
         yield INSIDE[argument].get(key, path), inner, path
 
 
+def settings_named(argument: str) -> set[str]:
+    """All settings that one vLLM argument may state."""
+    return set(INSIDE[argument].values()) if argument in INSIDE else {RENAMED.get(argument, argument)}
+
+
 def argument_path(setting: str) -> str:
     """Where ``setting`` is said among vLLM's arguments, for instance ``compilation_config.mode``."""
     if setting in _TABLE_OF:
