@@ -19,12 +19,14 @@ DS4_FP8KV_RECIPE = "ds4-small-fp8kv"
 DENSE_RECIPES = ("dense-smollm2", "dense-qwen3-small")
 
 
-def install(session: nox.Session, *, run: bool = False, test: bool = False) -> None:
+def install(session: nox.Session, *, run: bool = False, test: bool = False, images: bool = False) -> None:
     """The kit with its hashed requirements; torch by version only, its build is checked against the row."""
     locks = ["lock/verify.txt"]
     if run:
         session.install(TORCH)
         locks = ["lock/cpu.txt"]
+    if test or images:
+        locks.append("lock/images.txt")
     if test:
         locks.append("lock/test.txt")
     for lock in locks:
@@ -37,25 +39,29 @@ def samebits(session: nox.Session, *arguments: str) -> None:
     session.run("python", "-m", "samebits", *arguments)
 
 
+def certify(session: nox.Session, *recipes: str) -> None:
+    """``samebits certify``; with ``-- --container`` or ``-- --split`` in the row's image, and then without torch here."""
+    inside = bool({"--container", "--split"} & set(session.posargs))
+    install(session, run=not inside, images=inside)
+    samebits(session, "certify", *recipes, *session.posargs)
+
+
 @nox.session(name="certify-ds4")
 def certify_ds4(session: nox.Session) -> None:
     """Certify the DeepSeek-V4-class FP8 mixture of experts on this machine's row."""
-    install(session, run=True)
-    samebits(session, "certify", DS4_RECIPE, *session.posargs)
+    certify(session, DS4_RECIPE)
 
 
 @nox.session(name="certify-ds4-fp8kv")
 def certify_ds4_fp8kv(session: nox.Session) -> None:
     """The same with FP8 rows in the cache."""
-    install(session, run=True)
-    samebits(session, "certify", DS4_FP8KV_RECIPE, *session.posargs)
+    certify(session, DS4_FP8KV_RECIPE)
 
 
 @nox.session(name="certify-dense")
 def certify_dense(session: nox.Session) -> None:
     """Certify the dense family on this machine's row: real SmolLM2-135M weights, then a seeded Qwen3 shape."""
-    install(session, run=True)
-    samebits(session, "certify", *DENSE_RECIPES, *session.posargs)
+    certify(session, *DENSE_RECIPES)
 
 
 @nox.session
@@ -102,6 +108,19 @@ def lock(session: nox.Session) -> None:
     session.install(UV)
     install(session)
     samebits(session, "lock", *session.posargs)
+
+
+@nox.session
+def images(session: nox.Session) -> None:
+    """Build the images of rows with your Docker, record their digests, write SBOMs; ``-- ROW… [--base NAME@sha256:…]``.
+
+    Without rows, all images must be described by rows that are as they should be.
+    """
+    install(session, images=True)
+    if session.posargs:
+        samebits(session, "images", "build", *session.posargs)
+    else:
+        samebits(session, "images", "bake", "--check")
 
 
 @nox.session

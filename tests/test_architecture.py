@@ -18,7 +18,7 @@ LEVELS = {
     2: {"ops", "pins", "recipe", "spool"},
     3: {"models", "integrity", "oracle", "gate", "certificate", "workload"},
     4: {"verify", "engine", "actor", "adapters"},
-    5: {"certify"},
+    5: {"certify", "containers"},
     6: {"cli"},
 }
 LEVEL_OF = {room: level for level, rooms in LEVELS.items() for room in rooms}

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from samebits.environment import Launcher, OwnEnvironment
 from samebits.hashing import sha256_bytes
 from samebits.pins import Row
+from samebits.pins.image import RunningImage
 from samebits.recipe import Recipe
 
 
@@ -20,6 +21,8 @@ class Order:
     row_file: bytes
     launcher: Launcher = field(default_factory=OwnEnvironment)
     """Starts the run's processes on the row's stack."""
+    image: RunningImage | None = None
+    """The row's image, where the run or its workers are inside it."""
 
     @property
     def recipe_sha256(self) -> str:

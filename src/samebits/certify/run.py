@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from samebits import certificate, pins
-from samebits.certify import folder, statement
+from samebits.certify import folder, image, statement
 from samebits.certify.clock import Clock
 from samebits.certify.folder import Manifest, RunFolder
 from samebits.certify.order import Order
@@ -51,6 +51,7 @@ def start(order: Order, *, runs: Path, run_id: str | None, reporter: Reporter) -
     with folder.create(runs / name, manifest) as run:
         (run.evidence / "recipe.toml").write_bytes(order.recipe_file)
         (run.evidence / "row.toml").write_bytes(order.row_file)
+        image.enter(order, run.evidence)
         return _execute(order, run, reporter)
 
 
@@ -74,6 +75,7 @@ def resume(order: Order, path: Path, *, reporter: Reporter) -> Finished:
                     accepted=f"{before}, with which the run began",
                     next_step="Restore it, or start a new run.",
                 )
+        image.require_same(order, run.evidence)
         if not run.is_done("judged"):
             began.resumed = True
             run.save()

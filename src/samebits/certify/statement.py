@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from samebits import __version__, certificate, pins
 from samebits.certificate import Kit, Material, Predicate, Resource, Run
+from samebits.certify import image
 from samebits.certify.arm import Arm, ArmName
 from samebits.certify.folder import RunFolder
 from samebits.certify.order import Order
@@ -41,7 +42,12 @@ def write(order: Order, run: RunFolder, findings: Findings) -> None:
         row=Material(id=order.row.id, sha256=order.row_sha256),
         recipe=Material(id=order.recipe.id, sha256=order.recipe_sha256),
         kit=Kit(version=__version__, sha256=manifest.kit_sha256),
-        configuration=[*_weights(order.recipe, prepared), *_computing(surveyed), *_loaded(libraries)],
+        configuration=[
+            *_weights(order.recipe, prepared),
+            *_computing(surveyed),
+            *_loaded(libraries),
+            *image.resources(order),
+        ],
         environment=describe(),
         run=Run(
             id=manifest.run_id,
@@ -87,7 +93,8 @@ def _loaded(libraries: Mapping[str, Mapping[str, str]]) -> list[Resource]:
 
 
 def _limitations(order: Order, surveyed: Mapping[str, Any]) -> Sequence[str]:
-    return [*pins.limitations(order.row, pins.look()), *surveyed["limitations"]]
+    inside = [] if order.image is None else pins.image.limitations(order.image.record)
+    return [*pins.limitations(order.row, pins.look()), *surveyed["limitations"], *inside]
 
 
 def now() -> str:

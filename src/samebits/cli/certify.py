@@ -11,6 +11,7 @@ import typer
 from samebits import certificate, pins, recipe
 from samebits.certify import run as run_room
 from samebits.certify.order import Order
+from samebits.cli.container import FOLDER, certify_in_image
 from samebits.cli.output import console, print_json, print_signed
 from samebits.cli.reporter import ConsoleReporter
 from samebits.cli.stack import stack_launcher
@@ -18,7 +19,7 @@ from samebits.cli.summary import findings_view
 from samebits.errors import InputError
 
 AUTO = "auto"
-EXIT_CODE = {"passed": 0, "failed": 1, "vacuous": 1, "refused": 2}
+EXIT_CODE = {"passed": 0, "failed": 1, "vacuous": 1, "over_budget": 1, "refused": 2}
 
 
 def register(app: typer.Typer) -> None:
@@ -41,6 +42,13 @@ def certify(
     runs: Annotated[Path, typer.Option(help="Folder for run folders.")] = Path("runs"),
     run_id: Annotated[str | None, typer.Option(help="Name of the run's folder (one recipe only).")] = None,
     resume: Annotated[Path | None, typer.Option(help="Continue the unfinished run in this folder.")] = None,
+    container: Annotated[
+        bool, typer.Option("--container", help="In the row's image, built before: nox -s images -- ROW.")
+    ] = False,
+    split: Annotated[
+        bool, typer.Option("--split", help="As --container, each engine and each actor in a container of its own.")
+    ] = False,
+    images: Annotated[Path, typer.Option(help="Folder of the images' records.")] = FOLDER,
     unsigned: Annotated[bool, typer.Option("--unsigned", help="Do not sign; 'samebits sign RUN' can later.")] = False,
     key: Annotated[Path | None, typer.Option(help="Private key (PEM). Default: your own, made on first use.")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON on standard output.")] = False,
@@ -53,7 +61,7 @@ def certify(
     """
     if family is not None and not recipes:
         recipes = _of_family(family, row)
-    orders = _orders(recipes or [], row, resume, run_id)
+    orders = _orders(recipes or [], row, resume, run_id, fresh=container or split)
     # Before the run: a key that cannot be used would be found out at its very end.
     key_created = False if unsigned else certificate.require_key(key)
     results = []
@@ -61,13 +69,21 @@ def certify(
         for asked, reason in orders:
             reporter.line(f"recipe {asked.recipe.id}: {asked.recipe.title}")
             reporter.line(f"row    {asked.row.id}: {reason}")
-            order = replace(asked, launcher=stack_launcher(asked.row, stack, reporter))
-            for other, needs in pins.elsewhere(order.recipe.model.family):
+            for other, needs in pins.elsewhere(asked.recipe.model.family):
                 reporter.line(f"row    {other}: not here: {needs}")
-            if resume:
-                finished = run_room.resume(order, resume, reporter=reporter)
+            # Inside an image we are told which.
+            order = replace(asked, image=pins.image.here())
+            if container or split:
+                finished = certify_in_image(
+                    order, split=split, runs=runs, run_id=run_id, images=images, reporter=reporter
+                )
             else:
-                finished = run_room.start(order, runs=runs, run_id=run_id, reporter=reporter)
+                order = replace(order, launcher=stack_launcher(order.row, stack, reporter))
+                finished = (
+                    run_room.resume(order, resume, reporter=reporter)
+                    if resume
+                    else run_room.start(order, runs=runs, run_id=run_id, reporter=reporter)
+                )
             signed = None if unsigned else replace(certificate.sign_run(finished.path, key), key_created=key_created)
             results.append((order, finished, signed))
             reporter.line(f"{order.recipe.id}: {finished.findings.verdict} in {finished.seconds:.0f} s")
@@ -113,7 +129,16 @@ def _orders(
     row_name: str,
     resume: Path | None,
     run_id: str | None,
+    *,
+    fresh: bool,
 ) -> list[tuple[Order, str]]:
+    if resume and fresh:
+        raise InputError(
+            "--resume",
+            found="with --container or --split",
+            accepted="one of them",
+            next_step="A run in a container cannot be continued: start a new one.",
+        )
     if resume:
         evidence = resume / "certificate.evidence"
         names, row_name = [str(evidence / "recipe.toml")], str(evidence / "row.toml")

@@ -6,16 +6,14 @@ import functools
 import json
 import platform
 import subprocess
-import tempfile
 from collections.abc import Callable
 from importlib import metadata
-from pathlib import Path
 
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
 from samebits import hashing, schema
-from samebits.environment import Launcher
+from samebits.environment import Launcher, OwnEnvironment
 from samebits.errors import RowError
 from samebits.pins import content, contents, hashed
 from samebits.pins.finding import SHOWN, Computing, Finding, Survey, listed
@@ -34,11 +32,22 @@ def check(row: Row, machine: Machine | None = None, launcher: Launcher | None = 
 def survey(row: Row, machine: Machine | None = None, launcher: Launcher | None = None) -> Survey:
     """The findings of :func:`check`, and the distributions that compute."""
     machine = machine or look()
-    inside = installed(row) if row.stack is None else _on_stack(row, launcher)
-    return Survey(
-        findings=[*_hardware(row, machine), _python(row, machine), *_own(row), *inside.findings],
-        computing=inside.computing,
-    )
+    findings = [*_hardware(row, machine), _python(row, machine)]
+    if row.stack is None and (launcher is None or isinstance(launcher, OwnEnvironment)):
+        inside = inside_of(row)
+    else:
+        # Where the row has no stack, the workers' environment is the kit's own, in a container: this one only asks.
+        findings += [] if row.stack is None else _own(row)
+        inside = _on_stack(row, launcher)
+    return Survey(findings=[*findings, *inside.findings], computing=inside.computing)
+
+
+def inside_of(row: Row) -> Survey:
+    """The findings of the environment that the row's workers run in, asked there."""
+    inside = installed(row)
+    if row.stack is not None:
+        return inside
+    return Survey(findings=[*_own(row), *inside.findings], computing=inside.computing)
 
 
 def installed(row: Row) -> Survey:
@@ -142,16 +151,14 @@ def _on_stack(row: Row, launcher: Launcher | None) -> Survey:
         return Survey(
             findings=[Finding(name="stack", found="not installed", accepted=accepted, ok=False)], computing=[]
         )
-    with tempfile.TemporaryDirectory(prefix="samebits-row-") as name:
-        request = Path(name) / "row.json"
-        request.write_text(row.model_dump_json())
-        finished = subprocess.run(
-            launcher.command("samebits.pins.inside", str(request)),
-            capture_output=True,
-            text=True,
-            check=False,
-            env=launcher.environment(1),
-        )
+    # As an argument: a file of ours need not be there for a process in a container.
+    finished = subprocess.run(
+        launcher.command("samebits.pins.inside", row.model_dump_json()),
+        capture_output=True,
+        text=True,
+        check=False,
+        env=launcher.environment(1),
+    )
     if finished.returncode:
         words = " ".join(finished.stderr.strip().splitlines()[-3:])
         broken = Finding(name="stack", found=words or "it cannot run", accepted=accepted, ok=False)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from samebits.errors import InputError, MachineError
-from samebits.pins import files
+from samebits.pins import files, inventory
 from samebits.pins.checking import has_accelerators
 from samebits.pins.machine import Machine, look
 from samebits.pins.row import Image, Row
@@ -20,7 +20,7 @@ def choose(name: str | None, allowed: Sequence[str], machine: Machine | None = N
     """
     if name is not None:
         row, data = files.load(name)
-        if row.image is not None:
+        if row.image is not None and not _inside(row):
             raise _needs_its_image(row, row.image, machine or look())
         if row.id not in allowed:
             raise InputError(
@@ -58,6 +58,11 @@ def choose_row(rows: Sequence[Row], machine: Machine) -> tuple[Row, str]:
             f"found {', '.join(machine.gpus)}, but this recipe has no row for it yet; a CPU is enough for this one",
         )
     return row, "no NVIDIA GPU was found"
+
+
+def _inside(row: Row) -> bool:
+    built = inventory.load()
+    return built is not None and built.row == row.id
 
 
 def elsewhere(family: str) -> list[tuple[str, str]]:

@@ -54,6 +54,7 @@ TARGETS: Final = {
         comment="What the row cpu installs beside torch: pip install --no-deps --require-hashes -r lock/cpu.txt",
     ),
     "verify": Target(like="cpu", comment="What reading a certificate needs."),
+    "images": Target(extras=("images",), like="cpu", comment="What builds images, installed after verify.txt."),
     "test": Target(extras=("test", "lint"), like="cpu", comment="Test and lint tools, installed after cpu.txt."),
 }
 
