@@ -6,10 +6,9 @@ import random
 
 from samebits.actor.actor import NativeActor
 from samebits.actor.protocol import Tokens
-from samebits.actor.settings import Settings
 from samebits.models import open_decoder, seeded_config, seeded_weights
 from samebits.ops import open_op_set
-from samebits.recipe.model import DenseShape, Model
+from samebits.recipe.model import Actor, DenseShape, Model
 
 VOCAB = 96
 SLOTS = 32
@@ -74,7 +73,7 @@ def actor(model: Model, op_set: str = "native", **settings) -> NativeActor:
         open_decoder(seeded_config(model)),
         seeded_weights(model),
         open_op_set(op_set),
-        Settings(**{**SETTINGS, **settings}),
+        Actor(**{**SETTINGS, **settings}),
         SLOTS,
     )
 

@@ -532,7 +532,7 @@ def preemptions_not_counted(world: Simulator) -> None:
 # Rule 9
 
 
-@fault("failed", overhead__budget="failed")
+@fault("over_budget", overhead__budget="failed")
 def over_budget(world: Simulator) -> None:
     world.replace("control_rounds = 2", "control_rounds = 2\noverhead_budget = 1.05")
 
@@ -772,3 +772,13 @@ def test_an_empty_run_is_vacuous_in_everything_it_should_have_shown(world: Simul
         "firstMismatch": None,
     }
     assert {check.name for check in findings.checks if check.status == "passed"} == set()
+
+
+def test_a_setting_that_a_later_kit_knows_does_not_fail_an_older_certificate(tmp_path: Path) -> None:
+    """The recipe says nothing of it and the worker of then said nothing either; whoever states it must see it told."""
+    world = Simulator()
+    facts = world.tables["facts"]
+    facts[:] = [row for row in facts if row["name"] != "settings.activation_checkpointing"]
+    assert world.judge(tmp_path / "evidence").verdict == "passed"
+    world.replace("train_pack = 3", "train_pack = 3\nactivation_checkpointing = false")
+    assert world.judge(tmp_path / "stated").verdict == "failed"

@@ -3,37 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final, TypeAlias
 
 from samebits.errors import GateError
 from samebits.gate.settings import accepted_from_json, check
-from samebits.recipe.model import Actor
+from samebits.recipe.model import Actor, ActorSettings, MegatronActor
 from samebits.schema import parse
 
-WHERE = "actor"
+WHERE: Final = "actor"
+MEGATRON: Final = "megatron"
+"""The ``kind`` of an actor inside Megatron-core."""
 
 
-class Settings(Actor):
-    """A recipe's actor settings, and what only some rows let one set."""
-
-    activation_checkpointing: bool = False
-    """Trades a second forward in the backward for memory; see ``policy.Policy``."""
+AnySettings: TypeAlias = Actor | MegatronActor
 
 
-def certified(settings: Mapping[str, Any], gate: Mapping[str, Any]) -> Settings:
-    """``settings`` as the recipe's model, once the row's ``[gate.actor]`` table has passed them.
+def certified(settings: Mapping[str, Any], gate: Mapping[str, Any]) -> AnySettings:
+    """``settings`` as the recipe's model of their kind, once the row's ``[gate.actor]`` table has passed them.
 
     Raises:
         GateError: a setting that the row does not accept, or one that defeats rule 3 on any row.
         InputError: an unknown or absurd setting, or a malformed gate table.
     """
     check(settings, accepted_from_json(gate, where=f"gate.{WHERE}"), where=WHERE)
-    actor = parse(Settings, dict(settings), source=WHERE)
+    kind = MegatronActor if settings.get("kind") == MEGATRON else Actor
+    actor: AnySettings = parse(kind, dict(settings), source=WHERE)
     refuse_shared_sides(actor)
     return actor
 
 
-def refuse_shared_sides(actor: Actor) -> None:
+def refuse_shared_sides(actor: ActorSettings) -> None:
     """Recompute and training forward stay two computations, whatever a row accepts (rule 3).
 
     Raises:

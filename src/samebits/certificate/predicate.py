@@ -21,7 +21,7 @@ from samebits.schema import parse as parse_closed
 
 DERIVED: Final = ("findings",)
 """Fields that verification computes again from the evidence; the rest of :class:`Predicate` is attested."""
-VERDICTS: Final = ("passed", "failed", "vacuous", "refused")
+VERDICTS: Final = ("passed", "failed", "vacuous", "over_budget", "refused")
 
 # Words for one machine or person; a certificate is published.
 _PRIVATE_WORDS = frozenset({"host", "hostname", "nodename", "fqdn", "user", "username", "uuid", "serial"})

@@ -61,6 +61,9 @@ class EngineClient:
     def loaded(self) -> dict[str, str]:
         return dict(self._call("loaded", {})["libraries"])
 
+    def effective(self) -> dict[str, Any]:
+        return self._call("effective", {})
+
     def draw(self, logits: Sequence[float], samples: int, seed: int) -> list[int]:
         reply = self._call("draw", {"logits": list(logits), "samples": samples, "seed": seed})
         return [int(count) for count in reply["counts"]]
@@ -105,6 +108,9 @@ class ActorClient:
     def export(self, path: Path, version: int, *, digests: bool = True) -> actor.Exported:
         parameters = {"path": str(path), "version": version, "digests": digests}
         return from_message(actor.Exported, self._call("export", parameters))
+
+    def effective(self) -> dict[str, Any]:
+        return self._call("effective", {})
 
     def probe(self, layer: int, trajectories: Sequence[actor.Tokens], version: int) -> actor.Probed:
         parameters = {**_trajectories(trajectories, version), "layer": layer}
@@ -178,7 +184,7 @@ def construct(
 def engine_parameters(name: ArmName, recipe: Recipe, row: Row, model: Path) -> dict[str, Any]:
     """What the engine of arm ``name`` is constructed with."""
     settings, gate = recipe.engine.model_dump(), row.gate.engine_rules(recipe.model.family)
-    laid_over = _turned(name, row)
+    laid_over = _turned(name, row) | recipe.past_the_gate
     if name == "baseline" and recipe.baseline is not None:
         laid_over |= recipe.baseline.engine
     return {

@@ -25,6 +25,7 @@ STYLES = {
     "different": "red",
     "failed": "bold red",
     "vacuous": "bold yellow",
+    "over_budget": "bold yellow",
     "refused": "yellow",
     "not_run": "yellow",
     "not_applicable": "dim",

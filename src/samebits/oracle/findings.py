@@ -12,13 +12,16 @@ from typing import Any, Final, Literal
 
 from samebits import bits
 
-Verdict = Literal["passed", "failed", "vacuous"]
+Verdict = Literal["passed", "failed", "vacuous", "over_budget"]
 Status = Literal["passed", "failed", "vacuous", "not_applicable", "not_run"]
 Basis = Literal["derived", "attested"]
 """*derived*: recomputed from what was recorded. *attested*: the run's word for something that no record can show."""
 
 
 TOLD: Final = 3
+
+BUDGET: Final = "overhead.budget"
+"""The one check whose failure says nothing about exactness."""
 
 
 class Faults:
@@ -192,8 +195,14 @@ class Findings:
 
     @property
     def verdict(self) -> Verdict:
-        """*failed* if any check failed, else *vacuous* if any showed nothing or was not run, else *passed*."""
-        return worst(check.status for check in self.checks)
+        """*failed* if any check failed, else *vacuous* if any showed nothing or was not run, else *passed*.
+
+        *over_budget* where all is exact and only the cost is more than the recipe allows: exactness and overhead are
+        two verdicts, and neither may hide the other (rule 9).
+        """
+        said = worst(check.status for check in self.checks if check.name != BUDGET)
+        cost = [check.status for check in self.checks if check.name == BUDGET]
+        return "over_budget" if said == "passed" and cost == ["failed"] else worst([said, *cost])
 
     @property
     def reasons(self) -> list[str]:
@@ -219,7 +228,7 @@ class Findings:
         }
 
 
-def worst(statuses: Iterable[Status]) -> Verdict:
+def worst(statuses: Iterable[Status | Verdict]) -> Verdict:
     """The verdict over several checks."""
     seen = set(statuses)
     if "failed" in seen:

@@ -34,6 +34,7 @@ def conflicts(recipe: Recipe) -> Iterator[Conflict]:
     yield from _packings(recipe)
     yield from _switch(recipe)
     yield from _baseline(recipe)
+    yield from _past_the_gate(recipe)
     if recipe.actor.force_on_policy_ratio:
         yield Conflict(
             "actor.force_on_policy_ratio",
@@ -233,6 +234,17 @@ def _switch(recipe: Recipe) -> Iterator[Conflict]:
             found=recipe.certification.min_running,
             accepted=f"at most {most}: max_num_seqs = {engine.max_num_seqs}, {_trajectories(recipe)} trajectories",
         )
+
+
+def _past_the_gate(recipe: Recipe) -> Iterator[Conflict]:
+    own = recipe.engine.model_dump()
+    for name, value in recipe.past_the_gate.items():
+        if name not in own or own[name] != value:
+            yield Conflict(
+                f"past_the_gate.{name}",
+                found=repr(value),
+                accepted=repr(own[name]) + ", as the engine table has it" if name in own else ", ".join(sorted(own)),
+            )
 
 
 def _baseline(recipe: Recipe) -> Iterator[Conflict]:

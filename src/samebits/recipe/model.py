@@ -181,25 +181,24 @@ class VllmSettings(EngineSettings):
 
 
 def _kind(data: object) -> str:
-    """Where nothing is said the engine is the kit's own, as in recipes from before there was another."""
+    """Where nothing is said engine and actor are the kit's own, as in recipes from before there were others."""
     found = data.get("kind", "native") if isinstance(data, dict) else getattr(data, "kind", "native")
     return str(found)
 
 
+def _by_kind(kinds: str) -> Discriminator:
+    return Discriminator(_kind, custom_error_type="kind", custom_error_message=f"a table with kind = {kinds}")
+
+
 Engine = Annotated[
-    Annotated[NativeSettings, Tag("native")] | Annotated[VllmSettings, Tag("vllm")],
-    Discriminator(
-        _kind,
-        custom_error_type="engine_kind",
-        custom_error_message='a table with kind = "native" or "vllm"',
-    ),
+    Annotated[NativeSettings, Tag("native")] | Annotated[VllmSettings, Tag("vllm")], _by_kind('"native" or "vllm"')
 ]
 
 
-class Actor(Closed):
-    """The policy worker: AdamW on fp32 masters, bf16 deployed weights, a GRPO loss."""
+class ActorSettings(Closed):
+    """What every kind of policy worker is asked: AdamW on fp32 masters, bf16 deployed weights, a GRPO loss."""
 
-    kind: Literal["native"] = "native"
+    kind: str
     threads: Annotated[int, Field(ge=1, le=256)] = 2
     learning_rate: Annotated[float, Field(ge=0, le=1)]
     weight_decay: Annotated[float, Field(ge=0, le=1)] = 0.0
@@ -211,8 +210,33 @@ class Actor(Closed):
     """Sequences packed into one recompute forward."""
     train_pack: Count
     """Sequences packed into one training forward; must differ from ``recompute_pack`` (rule 3)."""
+    activation_checkpointing: bool = False
+    """Keep no activations inside a layer for the backward: compute them again, to the same bits."""
     force_on_policy_ratio: bool = False
     """NeMo RL's switch that skips the recompute; always refused (RFC acceptance criteria)."""
+
+
+class Actor(ActorSettings):
+    """The kit's own actor: the forward is the family's, written once over the op set."""
+
+    kind: Literal["native"] = "native"
+
+
+class MegatronActor(ActorSettings):
+    """The same, with Megatron-core's GPTModel as the forward. Fields are named as in its configuration."""
+
+    kind: Literal["megatron"] = "megatron"
+    tensor_model_parallel_size: int = 1
+    pipeline_model_parallel_size: int = 1
+    context_parallel_size: int = 1
+    sequence_parallel: bool = False
+    batch_invariant_mode: bool = False
+    """Megatron's own batch-invariant kernels; they would replace the op set's, and need Transformer Engine."""
+
+
+AnyActor = Annotated[
+    Annotated[Actor, Tag("native")] | Annotated[MegatronActor, Tag("megatron")], _by_kind('"native" or "megatron"')
+]
 
 
 class Certification(Closed):
@@ -265,9 +289,12 @@ class Recipe(Closed):
     model: Model
     workload: Workload
     engine: Engine
-    actor: Actor
+    actor: AnyActor
     certification: Certification
     baseline: Baseline | None = None
+    past_the_gate: dict[str, Any] = Field(default={})
+    """Engine settings that the row does not certify and this recipe has all the same, so that the failure is on record.
+    A run of it can never pass."""
     exclusions: Annotated[list[Exclusion], Field(min_length=1)]
 
     @model_validator(mode="after")

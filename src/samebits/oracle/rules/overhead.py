@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from decimal import Decimal
 from fractions import Fraction
 
-from samebits.oracle.findings import Check, Faults, Overhead, settle
+from samebits.oracle.findings import BUDGET, Check, Faults, Overhead, settle
 from samebits.oracle.measured import Measured
 from samebits.oracle.observe import decimal_text
 from samebits.recipe import Recipe
@@ -65,7 +65,7 @@ def check(found: Overhead) -> Check:
     if found.budget is None:
         detail = "the recipe sets no budget" + (f"; the ratio is {found.ratio}" if found.ratio else "")
         return Check(
-            name="overhead.budget",
+            name=BUDGET,
             rule=9,
             status="not_applicable",
             exercised=found.pairs,
@@ -74,12 +74,12 @@ def check(found: Overhead) -> Check:
         )
     if found.verdict == "not_run":
         detail = "no round was timed on both arms"
-        return Check(name="overhead.budget", rule=9, status="not_run", exercised=0, detail=detail, basis="attested")
+        return Check(name=BUDGET, rule=9, status="not_run", exercised=0, detail=detail, basis="attested")
     faults = Faults()
     if found.verdict == "over":
         faults.add(f"the aligned step takes {found.ratio} times the baseline's; the budget is {found.budget}")
     return settle(
-        "overhead.budget",
+        BUDGET,
         9,
         exercised=found.pairs,
         faults=faults,
