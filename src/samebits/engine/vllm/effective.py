@@ -177,7 +177,9 @@ def _graphs(live: Live) -> str:
     mode = CUDAGraphMode(live.config.compilation_config.cudagraph_mode)
     manager = getattr(live.runner, "cudagraph_manager", None)  # V2's; V1 wraps the model in its own mode
     if manager is not None:
-        mode = CUDAGraphMode(manager.cudagraph_mode) if manager.graphs else CUDAGraphMode.NONE
+        mode = CUDAGraphMode(manager.cudagraph_mode)
+        if mode.has_full_cudagraphs() and not manager.graphs:
+            mode = CUDAGraphMode.NONE
     return str(mode.name)
 
 

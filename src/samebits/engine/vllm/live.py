@@ -8,17 +8,19 @@ from __future__ import annotations
 import dataclasses
 import gc
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 import torch
 from vllm.config import VllmConfig
 from vllm.engine.arg_utils import EngineArgs
+from vllm.exceptions import VLLMValidationError
 from vllm.platforms import current_platform
 from vllm.v1.engine.llm_engine import LLMEngine
 
 from samebits.errors import GateError
 
-Json = dict[str, Any]
+REFUSALS: Final = (ValueError, TypeError, NotImplementedError, AssertionError, VLLMValidationError)
+"""What vLLM raises of values that it does not accept; pydantic's errors are ValueErrors, 0.32's own are not."""
 
 
 def configured(arguments: Mapping[str, Any]) -> VllmConfig:
@@ -38,7 +40,7 @@ def configured(arguments: Mapping[str, Any]) -> VllmConfig:
         )
     try:
         return EngineArgs(**arguments).create_engine_config()
-    except (ValueError, NotImplementedError, TypeError, AssertionError) as error:  # pydantic's is a ValueError
+    except REFUSALS as error:
         raise GateError(
             "engine configuration",
             found=_words(error),

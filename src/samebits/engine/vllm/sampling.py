@@ -9,9 +9,10 @@ from vllm.v1.engine import EngineCoreRequest
 
 from samebits.engine.protocol import Request
 from samebits.engine.requests import effective_sampling
-from samebits.engine.vllm.http import effective
-from samebits.engine.vllm.live import Live
+from samebits.engine.vllm.final import flat
+from samebits.engine.vllm.live import REFUSALS, Live
 from samebits.errors import GateError, InputError
+from samebits.gate import request as gate
 
 
 def engine_request(live: Live, request: Request) -> EngineCoreRequest:
@@ -54,7 +55,7 @@ def check(live: Live, made: EngineCoreRequest, asked: dict[str, object]) -> None
     final = made.sampling_params
     watermark = getattr(live.config, "watermark_config", None) is not None
     request_id = made.external_req_id or made.request_id
-    effective.check(final, watermark=watermark, request_id=request_id)
+    gate.check(flat(final, has_watermark=watermark), request_id=request_id)
     for name, value in asked.items():
         found = getattr(final, name)
         if not _same(name, found, value):
@@ -82,7 +83,7 @@ def _process(live: Live, request_id: str, token_ids: list[int], sampling: Sampli
             supported_tasks=live.engine.get_supported_tasks(),
             arrival_time=0.0,
         )
-    except ValueError as error:
+    except REFUSALS as error:
         raise InputError(
             f"request {request_id!r}",
             found=" ".join(str(error).split())[:300],

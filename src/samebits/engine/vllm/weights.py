@@ -30,6 +30,8 @@ from samebits.models.family import Decoder
 from samebits.models.folder import check_weights, read_weights
 from samebits.recipe.model import VllmSettings
 
+BROKEN: Final = -1
+"""The version of weights that a failed refit left half loaded: nobody can ask for it."""
 _FUSED: Final = {"qkv_proj": ("q_proj", "k_proj", "v_proj"), "gate_up_proj": ("gate_proj", "up_proj")}
 """vLLM's fused layers, and what Hugging Face's checkpoints call their parts, in the order of their rows."""
 
@@ -82,6 +84,7 @@ class VllmWeights:
         check_weights(self._decoder, arriving, self.dtype, source=path.name)
         arrived = digests(arriving) if verify else {}
         before = self._addresses()
+        self.version = BROKEN  # until all have arrived
         with reported("refit"), torch.no_grad(), set_current_vllm_config(self._live.config):
             if self._in_place:
                 self._check_loaded(self._live.model.load_weights(arriving.items()))
