@@ -262,8 +262,11 @@ TOKENS: Final = Dialect(
     fields=MappingProxyType(
         {
             **_COMMON,
+            "kv_transfer_params": UNSET,  # passed on even when it is empty
+            "ec_transfer_params": UNSET,
             "token_ids": _TOKEN_IDS,
             "token_offsets": _ANY,
+            "assistant_tokens_mask": _ANY,
             "sampling_params": _SAMPLING_OBJECT,
             "stream_options": _STREAM_OPTIONS,
             "features": UNSET,  # images and sound

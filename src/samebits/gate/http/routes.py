@@ -117,6 +117,12 @@ REFUSED: Final[Mapping[str, str]] = {
 }
 """Routes of vLLM that are known and refused, with the next step; the unknown ones are refused as well."""
 
+_REFUSED_BELOW: Final = (
+    (re.compile(r"/v1/responses/[^/]+/cancel"), _STATE),
+    (re.compile(r"/adapters/.*"), _LORA),
+    (re.compile(r"/static/.*"), REFUSED["/static"]),
+)
+
 _ACCEPTED: Final = f"{', '.join(f'POST {path}' for path in DIALECTS)} and routes that only read"
 
 
@@ -130,7 +136,7 @@ def classify(scope: Scope) -> Dialect | None:
         GateError: the route is neither; the field is ``route``.
     """
     method, path = scope["method"], route_path(scope)
-    if b"%" in scope.get("raw_path", b""):
+    if b"%" in (scope.get("raw_path") or b""):
         raise _refusal(method, path, "Write the path without percent-encoding.")
     if path in DIALECTS and method in {"POST", "OPTIONS"}:
         return DIALECTS[path] if method == "POST" else None
@@ -154,11 +160,16 @@ def route_path(scope: Scope) -> str:
 def websocket_refusal(scope: Scope) -> GateError:
     """The refusal of a websocket: no certified route speaks it."""
     path = route_path(scope)
-    return _refusal("WEBSOCKET", path, REFUSED.get(path, "Use HTTP."))
+    return _refusal("WEBSOCKET", path, known_refusal(path) or "Use HTTP.")
+
+
+def known_refusal(path: str) -> str | None:
+    """Why vLLM's route ``path`` is refused, or None: it is not, or nobody knows it."""
+    return REFUSED.get(path) or next((why for pattern, why in _REFUSED_BELOW if pattern.fullmatch(path)), None)
 
 
 def _next_step(path: str) -> str:
-    known = REFUSED.get(path)
+    known = known_refusal(path)
     if known is not None:
         return known
     if path != "/" and (path.rstrip("/") in HARMLESS or path.rstrip("/") in DIALECTS):
