@@ -296,11 +296,12 @@ def test_a_probe_runs_both_sides_and_the_unprobed_ones_once(actor, trajectories,
         return logprobs(self, members, *watch)
 
     monkeypatch.setattr(sides.Policy, "logprobs", counted)
-    both = [(False, 2), (False, 1), (True, 3)]
+    recompute, train = [(False, 2), (False, 1)], [(True, 3)]
     first = actor.probe(0, trajectories[:3], 0)
-    assert forwards == both * 2
+    # Under the probe the training forward runs first: a copy of the last recompute would not have moved.
+    assert forwards == recompute + train + train + recompute
     actor.probe(1, trajectories[:3], 0)
-    assert forwards == both * 3
+    assert forwards[6:] == train + recompute
     actor.probe(1, trajectories[:2], 0)
     assert len(forwards) == 9 + 4
     monkeypatch.undo()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,8 +13,9 @@ from samebits import bits
 from samebits.certify import folder
 from samebits.certify.clock import Clock
 from samebits.certify.folder import Manifest
+from samebits.certify.ledger import Ledger
 from samebits.certify.phases import _spread
-from samebits.certify.round import _Ledger
+from samebits.certify.round import check_answered
 from samebits.errors import InputError, WorkerError
 
 
@@ -30,23 +32,58 @@ def manifest() -> Manifest:
 
 
 def test_patterns_that_were_not_committed_to_are_not_taken() -> None:
-    ledger = _Ledger("aligned", 3)
+    ledger = Ledger("aligned", 3)
     committed = bits.digest(np.array([1, 2], dtype=np.uint32))
     ledger.commit("recompute", committed)
     with pytest.raises(WorkerError) as raised:
-        ledger.reveal("recompute", [[1], [3]])
+        ledger.reveal("recompute", [[1], [3]], [1, 1])
     changed = bits.digest(np.array([1, 3], dtype=np.uint32))
     assert raised.value.field == "logprobs of recompute in round 3"
     assert raised.value.found == f"patterns that hash to {changed}"
     assert raised.value.accepted == f"the committed {committed}"
 
 
+@pytest.mark.parametrize(
+    ("lengths", "found", "accepted"),
+    [
+        ([1, 2], "1 patterns in trajectory 1", "2, one per response token"),
+        ([1], "2 patterns", "1, one per response token"),
+        ([1, 1, 1], "2 patterns", "3, one per response token"),
+    ],
+)
+def test_a_pattern_for_each_token(lengths: list[int], found: str, accepted: str) -> None:
+    ledger = Ledger("aligned", 3)
+    ledger.commit("train", bits.digest(np.array([1, 2], dtype=np.uint32)))
+    with pytest.raises(WorkerError) as raised:
+        ledger.reveal("train", [[1], [2]], lengths)
+    assert (raised.value.field, raised.value.found, raised.value.accepted) == (
+        "logprobs of train in round 3",
+        found,
+        accepted,
+    )
+
+
+@pytest.mark.parametrize(
+    ("answered", "found", "accepted"),
+    [
+        (["a"], "1, number 1 is 'missing'", "2, one per request in order; number 1 is 'b'"),
+        (["b", "a"], "2, number 0 is 'b'", "2, one per request in order; number 0 is 'a'"),
+        (["a", "b", "c"], "3, number 2 is 'c'", "2, one per request in order; number 2 does not exist"),
+    ],
+)
+def test_every_request_is_answered_in_order(answered: list[str], found: str, accepted: str) -> None:
+    prompts = [SimpleNamespace(request_id=name) for name in "ab"]
+    with pytest.raises(WorkerError) as raised:
+        check_answered(prompts, [SimpleNamespace(request_id=name) for name in answered])
+    assert (raised.value.found, raised.value.accepted) == (found, accepted)
+
+
 def test_the_ledger_keeps_the_order() -> None:
-    ledger = _Ledger("aligned", 0)
+    ledger = Ledger("aligned", 0)
     digest = bits.digest(np.array([7], dtype=np.uint32))
     ledger.commit("rollout", digest)
     ledger.commit("recompute", digest)
-    ledger.reveal("rollout", [[7]])
+    ledger.reveal("rollout", [[7]], [1])
     assert [(row["sequence"], row["event"], row["side"]) for row in ledger.rows] == [
         (0, "commit", "rollout"),
         (1, "commit", "recompute"),

@@ -23,7 +23,7 @@ from samebits.actor.protocol import Computed, Constructed, Exported, Probed, Rep
 from samebits.actor.sealing import Vault, seal, to_lists
 from samebits.actor.sequence import Sequence as CallSequence
 from samebits.actor.sequence import Stage
-from samebits.actor.settings import Settings, certified, refuse_shared_sides
+from samebits.actor.settings import AnySettings, certified, refuse_shared_sides
 from samebits.actor.trajectories import check_rewards, check_trajectories
 from samebits.actor.ulp import one_ulp_away
 from samebits.actor.update import PolicyUpdate
@@ -44,7 +44,7 @@ class NativeActor:
     """
 
     def __init__(
-        self, decoder: Decoder, weights: Mapping[str, Tensor], ops: OpSet, settings: Settings, max_model_len: int
+        self, decoder: Decoder, weights: Mapping[str, Tensor], ops: OpSet, settings: AnySettings, max_model_len: int
     ) -> None:
         """``weights`` are the initial deployed weights, policy version 0; ``max_model_len`` the key slots L.
 
@@ -67,13 +67,7 @@ class NativeActor:
         self._settings = settings
         self._masters = Masters(weights, decoder.frozen(), decoder)
         self._optimizer = Optimizer(self._masters, settings)
-        self._policy = Policy(
-            decoder=decoder,
-            ops=ops,
-            weights=self._masters.weights,
-            max_model_len=max_model_len,
-            activation_checkpointing=settings.activation_checkpointing,
-        )
+        self._policy = self._policy_on(decoder, ops, max_model_len)
         self._calls = CallSequence()
         self._vault = Vault()
         self._recomputed: tuple[list[Tokens], list[Bits]] = ([], [])
@@ -114,7 +108,7 @@ class NativeActor:
             dtype=str(config_dtype(self._policy.decoder.config)).removeprefix("torch."),
             parameters=sum(weight.numel() for weight in self._masters.master.values()),
             threads=torch.get_num_threads(),
-            libraries={"torch": str(torch.__version__), "safetensors": installed("safetensors")},
+            libraries=self._libraries(),
             layers=self._policy.decoder.layers,
         )
 
@@ -196,7 +190,8 @@ class NativeActor:
         name = self._policy.decoder.input_norm(layer)
         recompute, train = self._before_probe(trajectories)
         with one_ulp_away(name, self._masters.deployed[name]):
-            recompute_probed, train_probed = self._both_sides(trajectories)
+            # The training forward first: were it a copy of the last recompute, it would not have moved yet.
+            train_probed, recompute_probed = self._train_side(trajectories), self._recompute_side(trajectories)
         return Probed(
             layer=layer,
             recompute=to_lists(recompute),
@@ -230,6 +225,20 @@ class NativeActor:
         recompute, _ = self._recompute(trajectories, progress)
         train, _ = self._train_forward(trajectories, rewards, progress)
         return Replayed(recompute=recompute, train=train, stepped=self._step())
+
+    def _policy_on(self, decoder: Decoder, ops: OpSet, max_model_len: int) -> Policy:
+        """The forward of both sides, on the masters' deployed weights."""
+        return Policy(
+            decoder=decoder,
+            ops=ops,
+            weights=self._masters.weights,
+            max_model_len=max_model_len,
+            activation_checkpointing=self._settings.activation_checkpointing,
+        )
+
+    def _libraries(self) -> dict[str, str]:
+        """What computes here, by version."""
+        return {"torch": str(torch.__version__), "safetensors": installed("safetensors")}
 
     def _recompute(self, trajectories: Sequence[Tokens], progress: Progress) -> tuple[Computed, list[Bits]]:
         began = time.perf_counter()
@@ -289,13 +298,16 @@ class NativeActor:
         return self._unprobed[2]
 
     def _both_sides(self, trajectories: Sequence[Tokens]) -> tuple[list[Bits], list[Bits]]:
-        """Recompute and training forward without a loss: graph built, nothing propagated."""
-        count = len(trajectories)
-        recompute = sides.recompute(self._policy, trajectories, recompute_packing(count, self._settings.recompute_pack))
-        train = sides.train_forward(
-            self._policy, trajectories, train_packing(count, self._settings.train_pack), _no_objective
-        )
-        return recompute, train
+        return self._recompute_side(trajectories), self._train_side(trajectories)
+
+    def _recompute_side(self, trajectories: Sequence[Tokens]) -> list[Bits]:
+        packing = recompute_packing(len(trajectories), self._settings.recompute_pack)
+        return sides.recompute(self._policy, trajectories, packing)
+
+    def _train_side(self, trajectories: Sequence[Tokens]) -> list[Bits]:
+        """Without a loss: graph built, nothing propagated."""
+        packing = train_packing(len(trajectories), self._settings.train_pack)
+        return sides.train_forward(self._policy, trajectories, packing, _no_objective)
 
     def _check(self, trajectories: Sequence[Tokens]) -> None:
         check_trajectories(

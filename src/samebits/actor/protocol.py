@@ -18,6 +18,7 @@ method             parameters                           result
 ``probe``          layer, trajectories, version         :class:`Probed`: rule 3's one-ulp probe, weights restored
 ``reveal``         commitment                           patterns per trajectory, as lists of uint32
 ``replay_step``    trajectories, rewards, version       :class:`Replayed`: a resumed run's way back
+``effective``                                           settings and variables in force now, read back
 ``loaded``                                              sha256 of each kernel library in use, by its path
 =================  ===================================  =========================================================
 

@@ -14,6 +14,7 @@ from samebits.actor.actor import NativeActor
 from samebits.actor.policy import Progress as PackProgress
 from samebits.actor.protocol import Computed, Constructed, Exported, Probed, Replayed, Stepped, Tokens
 from samebits.environment import loaded_libraries
+from samebits.environment.deciding import deciding_variables
 from samebits.errors import InputError
 from samebits.spool import Handler, Progress, from_message, serve
 
@@ -85,6 +86,7 @@ class ActorWorker:
             "reveal": self._reveal,
             "loaded": _loaded,
             "replay_step": self._replay_step,
+            "effective": self._effective,
         }
 
     @property
@@ -131,6 +133,13 @@ class ActorWorker:
 
     def _reveal(self, parameters: Parameters, _: Progress) -> Parameters:
         return {"patterns": self._actor.reveal(from_message(_Reveal, parameters, where="reveal").commitment)}
+
+    def _effective(self, _: Parameters, __: Progress) -> Parameters:
+        built = self._actor.constructed()
+        return {
+            "settings": {**built.settings, "op_set": built.op_set, "threads": built.threads},
+            "environment": deciding_variables(),
+        }
 
     def _replay_step(self, parameters: Parameters, progress: Progress) -> Replayed:
         asked = from_message(_Rewarded, parameters, where="replay_step")

@@ -16,9 +16,10 @@ from samebits.certify.arm import ARMS, COMPARED, Arm, ArmName, construct, worker
 from samebits.certify.clock import Clock
 from samebits.certify.folder import RunFolder
 from samebits.certify.order import Order
-from samebits.certify.recorded import recorded_round
+from samebits.certify.recorded import recorded_round, require_same
 from samebits.certify.reporter import Reporter
 from samebits.certify.round import RoundOutcome, Rows, refit, run_round, time_round
+from samebits.certify.unchanged import Unchanged
 from samebits.errors import MachineError
 from samebits.hashing import sha256_json
 from samebits.oracle import EvidenceWriter
@@ -87,6 +88,7 @@ class _Walk:
         self._evidence = evidence
         self._arms = arms
         self._reporter = reporter
+        self._unchanged = {name: Unchanged(arm) for name, arm in arms.items()}
 
     def once(self, phase: str, work: Callable[[], Rows], **found: Any) -> None:
         """Do ``work``, keep its rows, and enter ``phase`` with what it ``found``; or nothing, if that was done."""
@@ -108,7 +110,8 @@ class _Walk:
             # the digest below proves that the state is the same again (docs/adr/004).
             self._reporter.live(f"{name}: repeating step {version + 1} of {len(steps)}")
             recorded = recorded_round(self._run.parts, phase)
-            arm.actor.replay_step(recorded.trajectories, recorded.rewards, version)
+            replayed = arm.actor.replay_step(recorded.trajectories, recorded.rewards, version)
+            require_same(phase, recorded, replayed)
         if steps:
             found = _weights_sha256(refit(arm, len(steps), self._run.exchange, clock))
             before = steps[-1][1]["weights_sha256"]
@@ -171,6 +174,7 @@ class _Walk:
             return
         total = f"/{self._certification.refits}" if name == "aligned" else ""
         label = f"{name:<7} round {version:>2}{total:<3}"
+        self._unchanged[name].check()
         outcome = run_round(
             self._arms[name],
             self._workload.plan_round(version),
@@ -180,6 +184,7 @@ class _Walk:
             is_scored=is_scored,
             progress=lambda news: self._reporter.live(f"{label}  {_news(news)}"),
         )
+        self._unchanged[name].check()
         self._evidence.part(phase, outcome.rows)
         self._run.finish(phase, stepped=not is_last, weights_sha256=_weights_sha256(outcome.rows["refits"]))
         self._reporter.line(f"{label}  {_summary(outcome)}")

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
-from samebits.actor.protocol import Tokens
+from samebits.actor.protocol import Replayed, Tokens
+from samebits.errors import MachineError
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -16,6 +17,8 @@ class RecordedRound:
 
     trajectories: list[Tokens]
     rewards: list[float]
+    commitments: dict[str, str]
+    """Digest by side."""
 
 
 def recorded_round(parts: Path, phase: str) -> RecordedRound:
@@ -25,6 +28,7 @@ def recorded_round(parts: Path, phase: str) -> RecordedRound:
     for trajectory, token_id in zip(*(column.to_pylist() for column in tokens.columns), strict=True):
         token_ids.setdefault(trajectory, []).append(token_id)
     rows = pq.read_table(parts / f"{phase}.trajectories.parquet").to_pylist()
+    commitments = pq.read_table(parts / f"{phase}.commitments.parquet").to_pylist()
     return RecordedRound(
         trajectories=[
             Tokens(
@@ -36,4 +40,21 @@ def recorded_round(parts: Path, phase: str) -> RecordedRound:
             for row in rows
         ],
         rewards=[float(row["reward"]) for row in rows],
+        commitments={row["side"]: row["digest"] for row in commitments if row["event"] == "commit"},
     )
+
+
+def require_same(phase: str, recorded: RecordedRound, replayed: Replayed) -> None:
+    """Nothing if the repeated round committed to what was recorded.
+
+    Raises:
+        MachineError: other bits: the actor is not deterministic, or the record is not of this round.
+    """
+    for side, computed in (("recompute", replayed.recompute), ("train", replayed.train)):
+        if computed.sealed.commitment != recorded.commitments.get(side):
+            raise MachineError(
+                f"{phase}: logprobs of {side}, computed again",
+                found=f"patterns that hash to {computed.sealed.commitment}",
+                accepted=f"the recorded {recorded.commitments.get(side)}",
+                next_step="The record was changed, or the actor is not deterministic on this machine; start a new run.",
+            )

@@ -14,10 +14,10 @@ from typing import Any, Final
 
 import numpy as np
 
-from samebits import bits
 from samebits.actor import protocol as actor
 from samebits.certify.arm import Arm, Progress
 from samebits.certify.clock import Clock
+from samebits.certify.ledger import Ledger
 from samebits.engine import protocol as engine
 from samebits.errors import WorkerError
 from samebits.observed import Observed
@@ -55,13 +55,14 @@ def run_round(
     ``exchange`` is the file through which the weights travel.
 
     Raises:
-        WorkerError: a worker failed, or its patterns do not hash to what it had committed to.
+        WorkerError: a worker failed, answered other requests, or its patterns are not what it had committed to.
     """
     clock = Clock(arm.name, version)
-    ledger = _Ledger(arm.name, version)
+    ledger = Ledger(arm.name, version)
 
     with clock.phase("rollout", "engine"):
         generated = arm.engine.generate([engine_request(prompt) for prompt in plan.prompts], version, progress)
+    check_answered(plan.prompts, generated.trajectories)
     ledger.commit("rollout", generated.sealed.commitment)
     tokens = actor_tokens(plan.prompts, generated.trajectories)
     responses = [trajectory.token_ids for trajectory in generated.trajectories]
@@ -76,16 +77,17 @@ def run_round(
     ledger.commit("train", trained.sealed.commitment)
 
     with clock.phase("oracle", "parent"):
+        lengths = [len(response) for response in responses]
         patterns = {
-            "rollout": ledger.reveal("rollout", arm.engine.reveal(generated.sealed.commitment)),
-            "recompute": ledger.reveal("recompute", arm.actor.reveal(recomputed.sealed.commitment)),
-            "train": ledger.reveal("train", arm.actor.reveal(trained.sealed.commitment)),
+            "rollout": ledger.reveal("rollout", arm.engine.reveal(generated.sealed.commitment), lengths),
+            "recompute": ledger.reveal("recompute", arm.actor.reveal(recomputed.sealed.commitment), lengths),
+            "train": ledger.reveal("train", arm.actor.reveal(trained.sealed.commitment), lengths),
         }
     if is_scored:
         with clock.phase("score", "engine"):
             scored = arm.engine.score([_whole(one) for one in tokens], version)
         ledger.commit("prefill", scored.commitment)
-        patterns["prefill"] = ledger.reveal("prefill", arm.engine.reveal(scored.commitment))
+        patterns["prefill"] = ledger.reveal("prefill", arm.engine.reveal(scored.commitment), lengths)
 
     refits: list[dict[str, Any]] = []
     advantages = ["0"] * len(tokens)
@@ -181,45 +183,6 @@ def refit(arm: Arm, version: int, exchange: Path, clock: Clock, *, digests: bool
     ]
 
 
-class _Ledger:
-    """The order of commitments and reveals, and the check that each reveal keeps its word."""
-
-    def __init__(self, arm: str, version: int) -> None:
-        self._arm = arm
-        self._round = version
-        self._committed: dict[str, str] = {}
-        self.rows: list[dict[str, Any]] = []
-
-    def commit(self, side: str, digest: str) -> None:
-        self._committed[side] = digest
-        self._note("commit", side, digest)
-
-    def reveal(self, side: str, patterns: Sequence[Sequence[int]]) -> list[list[int]]:
-        flat = np.array([pattern for row in patterns for pattern in row], dtype=np.uint32)
-        digest = bits.digest(flat)
-        self._note("reveal", side, digest)
-        if digest != self._committed[side]:
-            raise WorkerError(
-                f"logprobs of {side} in round {self._round}",
-                found=f"patterns that hash to {digest}",
-                accepted=f"the committed {self._committed[side]}",
-                next_step="The worker changed its logprobs after committing to them; its log may say why.",
-            )
-        return [list(row) for row in patterns]
-
-    def _note(self, event: str, side: str, digest: str) -> None:
-        self.rows.append(
-            {
-                "arm": self._arm,
-                "round": self._round,
-                "sequence": len(self.rows),
-                "event": event,
-                "side": side,
-                "digest": digest,
-            }
-        )
-
-
 def engine_request(prompt: Prompt) -> engine.Request:
     """``prompt`` as the engine's protocol has it; which problem it belongs to is not the engine's business."""
     return engine.Request(
@@ -244,6 +207,25 @@ def actor_tokens(prompts: Sequence[Prompt], trajectories: Sequence[engine.Trajec
         )
         for prompt, trajectory in zip(prompts, trajectories, strict=True)
     ]
+
+
+def check_answered(prompts: Sequence[Prompt], trajectories: Sequence[engine.Trajectory]) -> None:
+    """That every request was answered, once and in order.
+
+    Raises:
+        WorkerError: the engine lost one, made one up or gave them in another order.
+    """
+    asked, answered = ([one.request_id for one in some] for some in (prompts, trajectories))
+    if asked != answered:
+        at = next((at for at, (one, other) in enumerate(zip(asked, answered, strict=False)) if one != other), None)
+        at = min(len(asked), len(answered)) if at is None else at
+        raise WorkerError(
+            "trajectories of the rollout",
+            found=f"{len(answered)}, number {at} is {answered[at] if at < len(answered) else 'missing'!r}",
+            accepted=f"{len(asked)}, one per request in order; number {at} "
+            + (f"is {asked[at]!r}" if at < len(asked) else "does not exist"),
+            next_step="The engine lost or mixed up requests; its log may say why.",
+        )
 
 
 def _whole(one: actor.Tokens) -> engine.WholeSequence:

@@ -14,7 +14,7 @@ method           parameters                                  result
                                                              :class:`WholeSequence`
 ``reveal``       commitment                                  patterns per sequence, as lists of uint32
 ``draw``         logits, samples, seed                       counts per token: the sampler alone (rule 6)
-``effective``                                                the settings in force now, read back
+``effective``                                                settings and variables in force now, read back
 ``loaded``                                                   sha256 of each kernel library in use, by its path
 ===============  ==========================================  =================================================
 """

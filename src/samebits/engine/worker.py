@@ -13,6 +13,7 @@ import torch
 
 from samebits.engine.protocol import Constructed, Engine, Generated, Refitted, Request, Sealed, WholeSequence
 from samebits.environment import loaded_libraries
+from samebits.environment.deciding import deciding_variables
 from samebits.errors import GateError, InputError
 from samebits.spool import Handler, Progress, from_message, serve
 
@@ -121,7 +122,7 @@ class EngineWorker:
         return {"counts": self._engine.draw(asked.logits, asked.samples, asked.seed)}
 
     def _effective(self, _: Parameters, __: Progress) -> Parameters:
-        return {"settings": self._engine.effective()}
+        return {"settings": self._engine.effective(), "environment": deciding_variables()}
 
 
 def _kind(settings: Mapping[str, Any]) -> Callable[..., Engine]:
