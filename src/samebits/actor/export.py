@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 import torch
 from safetensors.torch import save_file
+from torch import Tensor
 
 from samebits.actor.masters import Masters
 from samebits.actor.protocol import Exported
@@ -52,10 +54,9 @@ def export(masters: Masters, path: Path, version: int, *, with_digests: bool = T
     if not with_digests:
         seconds = time.perf_counter() - began
         return Exported(version=version, master={}, deployed={}, frozen={}, file_sha256="", seconds=seconds)
-    master = digests(masters.master)
     return Exported(
         version=version,
-        master={name: master[masters.parameter_of(name)] for name in masters.deployed},
+        master=_digests(masters.by_deployed_name()),
         deployed=digests(masters.deployed),
         frozen={
             name: masters.frozen[masters.parameter_of(name)]
@@ -65,3 +66,12 @@ def export(masters: Masters, path: Path, version: int, *, with_digests: bool = T
         file_sha256=file_sha256,
         seconds=time.perf_counter() - began,
     )
+
+
+def _digests(tensors: Mapping[str, Tensor]) -> dict[str, str]:
+    """Per name; a tensor under two names (a quantised one and its scale) is read once."""
+    first: dict[int, str] = {}
+    for name, tensor in tensors.items():
+        first.setdefault(id(tensor), name)
+    found = digests({name: tensors[name] for name in first.values()})
+    return {name: found[first[id(tensor)]] for name, tensor in tensors.items()}

@@ -39,7 +39,7 @@ class Masters:
         self.master = {name: weight.to(torch.float32, copy=True) for name, weight in parameters.items()}
         self.trained = [name for name in parameters if name not in frozen]
         self._rounded = {name: parameters[name] for name in self.trained}
-        self._quantised = [name for name in self.trained if self._rounded[name] is not self.deployed[name]]
+        self._quantised = [name for name in self.trained if self._rounded[name] is not self.deployed.get(name)]
         self.weights = self.deployed | {name + TRAINED: self._rounded[name] for name in self._quantised}
         self._reached: set[str] = set()
         # Made once and kept: fresh pages for every step cost more than the step itself.
@@ -54,6 +54,15 @@ class Masters:
         if self._decoder is None:
             return name
         return self._decoder.deployed(torch.bfloat16)[name].parameter
+
+    def by_deployed_name(self) -> dict[str, Tensor]:
+        """The master, or the part of one, that each deployed tensor is made of."""
+        if self._decoder is None:
+            return dict(self.master)
+        return {
+            name: self.master[made.parameter] if made.part is None else made.part(self.master[made.parameter])
+            for name, made in self._decoder.deployed(torch.bfloat16).items()
+        }
 
     def gradients(self) -> list[Tensor]:
         """fp32 gradients of the trained parameters, in order.

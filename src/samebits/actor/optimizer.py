@@ -9,7 +9,7 @@ from torch.nn.utils import clip_grads_with_norm_, get_total_norm
 
 from samebits.actor.masters import Masters
 from samebits.errors import MachineError
-from samebits.recipe.model import Actor
+from samebits.recipe.model import ActorSettings
 
 
 class Optimizer:
@@ -18,7 +18,7 @@ class Optimizer:
     Weight decay acts on every trained tensor, norms too: a recipe that wants them spared sets it to 0.
     """
 
-    def __init__(self, masters: Masters, settings: Actor) -> None:
+    def __init__(self, masters: Masters, settings: ActorSettings) -> None:
         self._masters = masters
         self._max_norm = settings.max_grad_norm
         self._parameters = [masters.master[name] for name in masters.trained]

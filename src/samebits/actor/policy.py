@@ -63,7 +63,6 @@ class Policy:
         )
         if record is not None:
             batch.observer = record.of(keys, batch.starts, batch.offsets)
-        hidden = self.decoder.hidden_states(self.ops, self.weights, batch)
         # The row before each response token predicts it; the head is by far the widest layer, so no other row enters.
         rows = torch.cat(
             [
@@ -71,6 +70,11 @@ class Policy:
                 for trajectory, start, end in zip(trajectories, batch.starts[:-1], batch.starts[1:], strict=True)
             ]
         )
+        return self._forward(batch, rows)
+
+    def _forward(self, batch: PackedBatch, rows: Tensor) -> Tensor:
+        """Raw logprobs of the tokens that follow packed rows int64 [R]: fp32 [R]."""
+        hidden = self.decoder.hidden_states(self.ops, self.weights, batch)
         hidden, token_ids = hidden.index_select(0, rows), batch.token_ids[rows + 1]
         if not self.activation_checkpointing:
             return self._head(hidden, token_ids)

@@ -6,7 +6,7 @@ side's own (``samebits.ops.opset.Batch``).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
@@ -45,7 +45,10 @@ class Deployed(NamedTuple):
     shape: tuple[int, ...]
     dtype: torch.dtype
     parameter: str
-    """The parameter that it is made of: its own name, but for the scales of a quantised one."""
+    """The parameter that it is made of: its own name, but for the scales of a quantised one, and where another library
+    holds the parameters under names of its own."""
+    part: Callable[[Tensor], Tensor] | None = None
+    """Takes it out of the parameter, where that holds several of them."""
 
 
 class Decoder(Protocol):
