@@ -253,7 +253,7 @@ CASES: Final[tuple[Case, ...]] = (
         "arms in turns",
         rows_of("tokens", _in_turns),
         FINDINGS,
-        "tokens: round: found 28108 changes of arm or round; accepted: at most 16384: rows in order",
+        "tokens: round: found N changes of arm or round; accepted: at most 16384: rows in order",
     ),
     case(
         "rounds by the thousand",
@@ -271,6 +271,6 @@ CASES: Final[tuple[Case, ...]] = (
         "phases by the hundred",
         rows_of("timings", _phases),
         FINDINGS,
-        "timings: phase: found 265 phases; accepted: at most 256",
+        "timings: phase: found N phases; accepted: at most 256",
     ),
 )
