@@ -774,7 +774,7 @@ def test_an_empty_run_is_vacuous_in_everything_it_should_have_shown(world: Simul
     assert {check.name for check in findings.checks if check.status == "passed"} == set()
 
 
-def test_a_setting_that_a_later_kit_knows_does_not_fail_an_older_certificate(tmp_path: Path) -> None:
+def test_a_setting_that_a_later_kit_knows_does_not_fail_an_older_certificate(tmp_path):
     """The recipe says nothing of it and the worker of then said nothing either; whoever states it must see it told."""
     world = Simulator()
     facts = world.tables["facts"]

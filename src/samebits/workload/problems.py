@@ -22,7 +22,7 @@ NUMBER: Final = re.compile(r"(?<![0-9])-?[0-9]+(?:,[0-9]{3})*(?:\.[0-9]+)?")
 """A number in an answer: ``-7``, ``1,219``, ``0.25``.  The minus of ``5-9`` is not a sign."""
 
 _FEW: Final = 3
-"""Up to here the number of examples goes up by one from problem to problem; beyond, in steps that reach the most."""
+"""Up to here the number of examples goes round, one more from problem to problem; beyond, from none to the most."""
 
 DIFFICULTY: Final[Mapping[str, Mapping[str, Any]]] = {
     # A 135 M parameter model gets some of these right and some wrong, which is what GRPO learns from.
@@ -90,8 +90,11 @@ def round_problems(workload: Workload, round_index: int) -> list[Problem]:
                 accepted="a task of reasoning-gym whose answers are numbers",
                 next_step="Choose chain_sum, gcd, products or another.",
             )
-    step = max(1, (most - _FEW) // max(1, count - 1))
-    return [_problem(entries, index, count, most, index * step % (most + 1)) for index in range(count)]
+    return [_problem(entries, index, count, most, _examples(index, count, most)) for index in range(count)]
+
+
+def _examples(index: int, count: int, most: int) -> int:
+    return index % (most + 1) if most <= _FEW else index * most // max(1, count - 1)
 
 
 def _problem(entries: list[Mapping[str, Any]], index: int, count: int, most: int, examples: int) -> Problem:
