@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
-
-import numpy as np
 
 from samebits.bits import Bits
 from samebits.engine.protocol import FinishReason, OnStep, Progress, Request, Trajectory
 from samebits.engine.vllm.faults import reported
 from samebits.engine.vllm.live import Live
+from samebits.engine.vllm.logprobs import fp32_patterns, sampled
 from samebits.engine.vllm.sampling import engine_request
 from samebits.engine.vllm.watch import Watch
 from samebits.errors import MachineError
@@ -118,7 +117,7 @@ class Rollout:
             return
         (completion,) = output.outputs
         answer.token_ids += completion.token_ids
-        answer.logprobs += sampled_logprobs(completion.token_ids, completion.logprobs or ())
+        answer.logprobs += sampled(completion.token_ids, completion.logprobs or ())
         self._tokens += len(completion.token_ids)
         if output.finished:
             if completion.finish_reason not in _FINISHED:
@@ -148,30 +147,3 @@ class Rollout:
             finished=finished,
             requests=len(self.answers),
         )
-
-
-def sampled_logprobs(token_ids: Sequence[int], logprobs: Iterable[Mapping[int, Any]]) -> list[float]:
-    """The logprob of each sampled token, from vLLM's mappings of token id to ``Logprob``."""
-    return [float(found[token].logprob) for token, found in zip(token_ids, logprobs, strict=True)]
-
-
-def fp32_patterns(logprobs: Sequence[float]) -> Bits:
-    """uint32 patterns of fp32 numbers that vLLM has turned into Python's.
-
-    fp32 to double and back changes no bit; a double that is no fp32 number would mean that something in between
-    computed with it.
-
-    Raises:
-        MachineError: there is such a double.
-    """
-    wide = np.array(logprobs, dtype=np.float64)
-    narrow = wide.astype(np.float32)
-    if not np.array_equal(narrow.astype(np.float64), wide, equal_nan=True):
-        raise MachineError(
-            "logprobs",
-            found="a number that no fp32 logprob can have",
-            accepted="fp32 logprobs, untouched",
-            next_step="This vLLM rounds or processes logprobs on their way out; the row must not be certified.",
-        )
-    patterns: Bits = narrow.view(np.uint32)
-    return patterns

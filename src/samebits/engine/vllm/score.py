@@ -11,7 +11,7 @@ from samebits.bits import Bits
 from samebits.engine.protocol import WholeSequence
 from samebits.engine.vllm.faults import reported
 from samebits.engine.vllm.live import Live
-from samebits.engine.vllm.rollout import fp32_patterns
+from samebits.engine.vllm.logprobs import fp32_patterns, sampled
 from samebits.engine.vllm.sampling import score_request
 from samebits.recipe.model import VllmSettings
 
@@ -26,10 +26,8 @@ def score(sequences: Sequence[WholeSequence], settings: VllmSettings, live: Live
     for group in _groups(sequences, settings):
         for index, prompt_logprobs in _prefill(group, sequences, live):
             sequence = sequences[index]
-            places = range(sequence.prompt_length, len(sequence.token_ids))
-            found[index] = fp32_patterns(
-                [float(prompt_logprobs[place][sequence.token_ids[place]].logprob) for place in places]
-            )
+            response = sequence.token_ids[sequence.prompt_length :]
+            found[index] = fp32_patterns(sampled(response, prompt_logprobs[sequence.prompt_length :]))
     return found
 
 
