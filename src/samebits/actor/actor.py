@@ -65,6 +65,7 @@ class NativeActor:
                 next_step="Use the engine's max_model_len, within the model's positions.",
             )
         self._settings = settings
+        self._switches: dict[str, Any] = {}
         self._masters = Masters(weights, decoder.frozen(), decoder)
         self._optimizer = Optimizer(self._masters, settings)
         self._policy = self._policy_on(decoder, ops, max_model_len)
@@ -98,12 +99,16 @@ class NativeActor:
         ops = open_op_set(op_set, switches)
         decoder, weights = open_folder(model_folder, device=ops.device)
         be_deterministic(accepted.threads)
-        return cls(decoder, weights, ops, accepted, max_model_len)
+        actor = cls(decoder, weights, ops, accepted, max_model_len)
+        actor._switches = dict(switches or {})
+        return actor
 
     def constructed(self) -> Constructed:
         """The actor as built."""
         return Constructed(
-            settings=self._settings.model_dump(exclude_unset=True) | {"max_model_len": self._policy.max_model_len},
+            settings=self._settings.model_dump(exclude_unset=True)
+            | {"max_model_len": self._policy.max_model_len}
+            | self._switches,
             op_set=self._policy.ops.name,
             dtype=str(config_dtype(self._policy.decoder.config)).removeprefix("torch."),
             parameters=sum(weight.numel() for weight in self._masters.master.values()),
