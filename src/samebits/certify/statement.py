@@ -75,7 +75,7 @@ def _weights(recipe: Recipe, prepared: Mapping[str, Any]) -> list[Resource]:
 def _computing(surveyed: Mapping[str, Any]) -> list[Resource]:
     """The builds that compute, by the wheel that holds them and the content of the installed files."""
     return [
-        Resource(name=one["name"], digest={"sha256": one["wheel_sha256"]}, annotations=one["annotations"])
+        Resource(name=one["name"], digest={"sha256": one["sha256"]}, annotations=one["annotations"])
         for one in surveyed["computing"]
     ]
 

@@ -250,15 +250,17 @@ def _libraries(name: str, found: content.Installed, *, may_be_stripped: bool = F
     )
 
 
-def _computing(found: content.Installed, wheel_sha256: str) -> Computing:
+def _computing(found: content.Installed, wheel_sha256: str | None) -> Computing:
+    """By its wheel; an installation whose wheel nobody can name, by its own content."""
     return Computing(
         name=found.name,
-        wheel_sha256=wheel_sha256,
+        sha256=wheel_sha256 or found.content_sha256,
         annotations={
             "version": found.version,
             "python": found.python_tag,
             "platform": found.platform,
             "installedContentSha256": found.content_sha256,
+            "digestOf": "wheel" if wheel_sha256 else "installed content",
         },
     )
 

@@ -31,7 +31,8 @@ class Computing:
     """One installed distribution that computes."""
 
     name: str
-    wheel_sha256: str
+    sha256: str
+    """Of its wheel, or of its installed content where the wheel is unknown; ``annotations`` say which."""
     """Of the wheel it was installed from."""
     annotations: Mapping[str, str]
     """Version, Python and platform tags, and the digest of its installed content."""
