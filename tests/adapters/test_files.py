@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from omegaconf import OmegaConf
 
 from samebits.adapters import files
 from samebits.adapters.configuration import ABSENT, Unresolved
@@ -225,3 +226,9 @@ def test_overrides_that_do_not_apply(override: str, accepted: str, next_step: st
         "accepted": accepted,
         "next_step": next_step,
     }
+
+
+def test_a_configuration_of_omegaconf_is_taken_as_it_is() -> None:
+    read = files.nemo_rl(OmegaConf.create({"a": {"x": 1}, "b": "${a.x}", "c": "???"}))
+    assert read.values == {"a": {"x": 1}, "b": 1, "c": Unresolved("???", "which must be set before the run")}
+    assert read.found("b") == "1, through ${a.x}"

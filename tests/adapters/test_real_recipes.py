@@ -24,7 +24,7 @@ FP8 = "grpo-qwen3-8b-base-1n8g-fp8-kvcache-megatron.yaml"
 NVFP4 = "grpo-qwen3-8b-base-dapo-2n8g-long-megatron-qa-nvfp4-w4a16.yaml"
 BASE = "grpo_math_1B.yaml"
 
-pytestmark = pytest.mark.skipif(
+needs_recipes = pytest.mark.skipif(
     not (DATA / BASE).is_file(),
     reason=f"NeMo RL's recipes are not at {DATA}: set SAMEBITS_NEMO_RL_DATA to a folder with {BASE} and recipes/llm",
 )
@@ -95,6 +95,7 @@ MENDED = (
 """What :func:`of_all` asks for."""
 
 
+@needs_recipes
 @pytest.mark.parametrize("recipe", OWN)
 def test_each_recipe_is_refused_for_exactly_this(recipe: str) -> None:
     outcome = nemo_rl(DATA / "recipes" / "llm" / recipe, pins.load(ROW)[0])
@@ -103,6 +104,7 @@ def test_each_recipe_is_refused_for_exactly_this(recipe: str) -> None:
     assert found == sorted(of_all(recipe) + OWN[recipe], key=lambda said: said[1])
 
 
+@needs_recipes
 @pytest.mark.parametrize("recipe", OWN)
 def test_what_they_share_is_mended_on_the_command_line(recipe: str) -> None:
     outcome = nemo_rl(DATA / "recipes" / "llm" / recipe, pins.load(ROW)[0], MENDED)
@@ -110,6 +112,7 @@ def test_what_they_share_is_mended_on_the_command_line(recipe: str) -> None:
     assert [(*one.field.split(": "), one.found, one.accepted) for one in outcome.conflicts] == OWN[recipe]
 
 
+@needs_recipes
 def test_without_its_adapter_the_lora_recipe_is_accepted() -> None:
     overrides = (*MENDED, "policy.dtensor_cfg.lora_cfg.enabled=false")
     outcome = nemo_rl(DATA / "recipes" / "llm" / LORA, pins.load(ROW)[0], overrides)
@@ -118,3 +121,21 @@ def test_without_its_adapter_the_lora_recipe_is_accepted() -> None:
     assert outcome.settings["max_model_len"] == 2048
     assert outcome.origins["max_model_len"] == f"{BASE}: {V}.max_model_len"
     assert outcome.sampling["max_tokens"] == 2048
+
+
+def test_the_documentation_names_each_of_them() -> None:
+    """Every field, and no other number of conflicts: what is refused changes with the row and the tables."""
+    text = (CHECKOUT / "docs" / "adapters.md").read_text()
+    shared, rest = text.split("| recipe | field | found | accepted | why |")
+    rows = [line for line in rest.split("`tests/adapters/")[0].splitlines() if line.startswith("| ")]
+    for _, field, _, _ in of_all(LORA):
+        assert f"| `{field}` |" in shared
+    for recipe, said in OWN.items():
+        start = next(
+            index for index, row in enumerate(rows) if row.startswith(f"| `…{recipe.removesuffix('.yaml')[18:]}`")
+        )
+        own = [rows[start]]
+        while start + len(own) < len(rows) and rows[start + len(own)].startswith("| |"):
+            own.append(rows[start + len(own)])
+        named = [part for row in own for part in row.split("|")[2].replace(" ", "").split(",")]
+        assert sorted(named) == sorted(f"`{field}`" for _, field, _, _ in said)

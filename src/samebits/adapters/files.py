@@ -56,8 +56,9 @@ def composed(source: File | str | Mapping[str, Any], overrides: Sequence[str] = 
 
 
 def _from_mapping(source: Mapping[str, Any], overrides: Sequence[str]) -> Configuration:
+    plain: Any = OmegaConf.to_container(source, resolve=False) if OmegaConf.is_config(source) else dict(source)
     try:
-        config = OmegaConf.create(dict(source))
+        config = OmegaConf.create(plain)
     except (OmegaConfBaseException, RecursionError) as error:
         raise _not_a_configuration(MAPPING, " ".join(str(error).split())) from None
     _refuse_defaults(config, MAPPING)

@@ -75,7 +75,7 @@ def judge(
     validation requests, where they differ from those of training.
     """
     rules = rules_of(row)
-    asked, dtype = _settings(reading)
+    asked, dtype = _settings(reading, rules)
     conflicts = list(reading.conflicts)
     stated = {**asked, **fixed}
     settings = {name: one.value for name, one in stated.items()}
@@ -153,11 +153,11 @@ _REQUEST_STEPS: Final = {
 }
 
 
-def _settings(reading: Reading) -> tuple[dict[str, Stated], Stated | None]:
-    """VLLM's arguments as the gate's settings; ``dtype`` apart, which belongs to the model and not to the engine."""
+def _settings(reading: Reading, rules: Mapping[str, Accepted]) -> tuple[dict[str, Stated], Stated | None]:
+    """The gate's settings behind vLLM's arguments; ``dtype`` apart unless the row names it: it belongs to the model."""
     settings: dict[str, Stated] = {}
     for argument, one in reading.engine.items():
-        if argument == "dtype":
+        if argument == "dtype" and "dtype" not in rules:
             continue
         for name, value, path in vllm_arguments.settings_of(argument, one.value):
             inside = one.field + path.removeprefix(argument)

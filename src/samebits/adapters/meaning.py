@@ -202,4 +202,5 @@ class Reading:
                 if ours
                 else "the workers' environment is the row's alone."
             )
-            self.refuse(f"{at}.{name}", "no environment variable of the configuration's own", step)
+            # The value stays unsaid: it may be somebody's token.
+            self.refuse(f"{at}.{name}", "no environment variable of the configuration's own", step, "a value")

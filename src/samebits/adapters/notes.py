@@ -13,6 +13,7 @@ _ROLLOUT_ONLY: Final = (
     "the oracle on its log-probabilities can say."
 )
 
+_MODEL: Final = "The model's architecture is judged when the engine is built, not by its name here."
 _OWN_SEED: Final = (
     "Give every request a seed of its own (SamplingParams.seed): NeMo RL sets none, and the guard refuses a request "
     "without one."
@@ -32,6 +33,7 @@ NEMO_RL: Final = (
         "disable_log_stats, distributed_executor_backend",
     ),
     _END_OF_RESPONSE,
+    _MODEL,
     _ROLLOUT_ONLY.format("NeMo RL"),
     _KL,
 )
@@ -59,5 +61,6 @@ VERL: Final = (
         "disable_log_stats, distributed_executor_backend, scheduling_policy, override_generation_config",
     ),
     _BANNED,
+    _MODEL,
     _ROLLOUT_ONLY.format("verl"),
 )

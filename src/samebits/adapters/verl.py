@@ -128,7 +128,7 @@ def _policy_worker(reading: Reading) -> None:
     at = f"{_ROOT}.actor.strategy"
     strategy = reading.get(at)
     engines = {"fsdp": "fsdp_config", "fsdp2": "fsdp_config", "megatron": "megatron"}
-    if strategy not in engines:
+    if not isinstance(strategy, str) or strategy not in engines:
         reading.refuse(at, "'fsdp', 'fsdp2' or 'megatron'", "Choose one of these: no other is read.")
         return
     engine = f"{_ROOT}.actor.{engines[strategy]}"

@@ -178,6 +178,7 @@ ACTOR: Final[Table] = {
 """``actor_rollout_ref.actor``: what makes equality impossible; the engine's own table follows the strategy."""
 
 FSDP: Final[Table] = {
+    "mixed_precision": Only(UNSET, "Remove it: dtype says what is computed in."),
     "dtype": _PRECISION,
     "ulysses_sequence_parallel_size": Only(ONE, _PARALLEL),
     "use_torch_compile": Only(OFF, "Set it to false: a compiled log-softmax is another one."),
@@ -187,7 +188,7 @@ FSDP: Final[Table] = {
         "_target_ wrap_policy param_offload optimizer_offload offload_policy reshard_after_forward fsdp_size "
         "forward_prefetch model_dtype use_orig_params seed full_determinism entropy_from_logits_with_chunking "
         "entropy_from_logits_chunk_size entropy_checkpointing use_no_sync_for_gradient_accumulation "
-        "pad_to_length_bucket forward_only strategy turbo_config mixed_precision"
+        "pad_to_length_bucket forward_only strategy turbo_config"
     ),
 }
 """``actor.fsdp_config``, of the strategies fsdp and fsdp2."""
