@@ -37,6 +37,7 @@ CONFORMING: dict[str, dict[str, Any]] = {
 }
 
 TOOL = {"type": "function", "function": {"name": "f", "parameters": {"type": "object", "properties": {}}}}
+STRICT_TOOL = {**TOOL, "function": {**TOOL["function"], "strict": True}}
 RESPONSES_TOOL = {"type": "function", "name": "f", "parameters": {"type": "object", "properties": {}}, "strict": False}
 
 
@@ -123,12 +124,13 @@ PASSES = [
     passes(CHAT, max_tokens=GONE, max_completion_tokens=3),
     passes(CHAT, add_generation_prompt=False, continue_final_message=True),
     passes(CHAT, tools=[TOOL], tool_choice="none"),
+    passes(CHAT, tools=[TOOL], tool_choice="auto"),
+    passes(RESPONSES, tools=[RESPONSES_TOOL]),
     passes(CHAT, chat_template_kwargs={"a": 1}, documents=None, reasoning_effort="low"),
     passes(CHAT, response_format={"type": "text"}),
     passes(RESPONSES, store=False, metadata={}, instructions="be brief", text={"format": {"type": "text"}}),
     passes(TOKENS, detokenize=False, outer={"output_mode": "tokens"}),
     # Let through by the gate, and refused by the server for its own reasons.
-    passes(CHAT, tools=[TOOL], tool_choice="auto", status=400),
     passes(COMPLETIONS, prompt=[5, 9999], status=400),
 ]
 
@@ -268,6 +270,13 @@ REFUSES = [
     refuses(CHAT, "'my-lora'", model="my-lora", served=True),
     refuses(RESPONSES, "[1, 2]", logit_bias=[1, 2]),
 ]
+
+GUARDED = [
+    Case(CHAT, {"tools": [STRICT_TOOL], "tool_choice": "auto"}),
+    Case(CHAT, {"tools": [STRICT_TOOL], "tool_choice": "auto", "stream": True}),
+    Case(RESPONSES, {"tools": [{**RESPONSES_TOOL, "strict": True}]}),
+]
+"""Conforming as they are written and as vLLM parses them; its tool parser adds a constraint afterwards."""
 
 BODIES = [
     ("empty", b"", "an empty body"),

@@ -35,6 +35,8 @@ ARGUMENTS = (
     "--max-model-len=512",
     "--logprobs-mode=raw_logprobs",
     "--enable-scale-out",
+    "--enable-auto-tool-choice",  # strict tools then constrain the answer, behind the middleware
+    "--tool-call-parser=hermes",
     "--host=127.0.0.1",
     "--middleware=samebits.engine.vllm.http.Gate",
 )

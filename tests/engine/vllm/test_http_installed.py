@@ -102,15 +102,15 @@ def test_the_guard_lets_conforming_calls_through(facts, case):
 
 
 GUARD = {
-    "temperature": "temperature: found 0.5; accepted: 1.0. Sample from the unprocessed softmax, or leave this request out"
-    " of the certification.",
-    "beam search": "sampling_params: found BeamSearchParams; accepted: SamplingParams. Sample; a beam search or a pooling"
-    " request is not certified.",
+    "temperature": "temperature: found 0.5; accepted: 1.0. Sample from the unprocessed softmax, or leave this request"
+    " out of the certification.",
+    "beam search": "sampling_params: found BeamSearchParams; accepted: SamplingParams. Sample; a beam search or a"
+    " pooling request is not certified.",
     "LoRA": "lora_request: found 'adapter'; accepted: unset. Leave out of the request what sets it.",
     "priority": "priority: found 1; accepted: 0. Leave out of the request what sets it.",
     "rank": "data_parallel_rank: found 0; accepted: unset. Leave out of the request what sets it.",
-    "an argument of tomorrow": "surprise: found an unknown argument of the engine; accepted: the arguments that the gate"
-    " knows. Leave out of the request what sets it.",
+    "an argument of tomorrow": "surprise: found an unknown argument of the engine; accepted: the arguments that the"
+    " gate knows. Leave out of the request what sets it.",
     "embeddings": "prompt: found embeds; accepted: token ids. Send text or token ids: the actor receives nothing else.",
     "text": "prompt: found str; accepted: token ids. Send text or token ids: the actor receives nothing else.",
 }

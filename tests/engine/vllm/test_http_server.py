@@ -13,6 +13,7 @@ from http_cases import (
     COMPLETIONS,
     CONFORMING,
     CONFORMING_DEFAULTS,
+    GUARDED,
     HEADERS,
     OMITTED,
     PASSES,
@@ -73,6 +74,14 @@ def test_what_is_left_out_passes_where_the_default_of_vllm_conforms(server, case
 @pytest.mark.parametrize("case", [*REFUSES, *OMITTED], ids=lambda case: case.id)
 def test_others_are_refused(server, case):
     assert refusal(*server.post(case.route, case.body)) == (case.param, case.found)
+
+
+@pytest.mark.parametrize("case", GUARDED, ids=lambda case: case.id)
+def test_what_a_tool_parser_adds_is_refused_at_the_engine(server, case):
+    status, answer = server.post(case.route, case.body)
+    assert (status, answer["error"]["param"]) == (400, "structured_outputs")
+    assert answer["error"]["message"].startswith("structured_outputs: found StructuredOutputsParams(")
+    assert answer["error"]["message"].endswith("(parameter=structured_outputs)")
 
 
 @pytest.mark.parametrize("case", STREAMED, ids=lambda case: case.id)
