@@ -7,8 +7,10 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from ops.borrowed import borrowed
 from samebits import bits
 from samebits.actor import policy as sides
+from samebits.actor.actor import check_family
 from samebits.errors import GateError, InputError, MachineError
 from samebits.hashing import sha256_file
 from samebits.integrity import digests
@@ -109,9 +111,11 @@ def test_a_head_in_parts_has_the_same_logprobs(actor, trajectories, monkeypatch)
     assert parts.step(0).off_policy_tokens == 0
 
 
-def test_gradient_against_float64():
+@pytest.mark.parametrize("checkpointing", [False, True], ids=["kept", "computed again"])
+@pytest.mark.parametrize("ops", [open_op_set("native"), borrowed()], ids=lambda ops: ops.name)
+def test_gradient_against_float64(ops, checkpointing):
     model = tiny.model(dtype="float32")
-    actor, trajectories = tiny.actor(model), tiny.trajectories()
+    actor, trajectories = tiny.actor(model, ops, activation_checkpointing=checkpointing), tiny.trajectories()
     actor.recompute(trajectories, 0)
     actor.train_forward(trajectories, REWARDS, 0)
     found = dict(zip(actor._masters.trained, actor._masters.gradients(), strict=True))
@@ -414,3 +418,15 @@ def test_the_control_arms_op_set_runs_the_same_calls(model, trajectories, tmp_pa
     assert built.parameters == sum(weight.numel() for weight in seeded_weights(model).values())
     _, _, stepped, exported = run_round(actor, trajectories, 0, tmp_path / "w.safetensors")
     assert (stepped[0], exported[0]) == (1, 1)
+
+
+def test_an_op_set_that_does_not_compute_the_family_is_refused(model):
+    decoder = open_decoder({**seeded_config(model), "model_type": "llama"})
+    decoder.config = {**decoder.config, "model_type": "deepseek_v4"}
+    with pytest.raises(InputError) as caught:
+        check_family(borrowed(), decoder)
+    assert str(caught.value) == (
+        "op_set: found 'torch' for a model of type 'deepseek_v4'; accepted: with this op set: llama, qwen3. "
+        "Choose a recipe whose model the row's op set computes."
+    )
+    check_family(open_op_set("native"), decoder)

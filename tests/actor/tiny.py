@@ -7,7 +7,7 @@ import random
 from samebits.actor.actor import NativeActor
 from samebits.actor.protocol import Tokens
 from samebits.models import open_decoder, seeded_config, seeded_weights
-from samebits.ops import open_op_set
+from samebits.ops import OpSet, open_op_set
 from samebits.recipe.model import Actor, DenseShape, Model
 
 VOCAB = 96
@@ -68,11 +68,11 @@ def model(**shape) -> Model:
     )
 
 
-def actor(model: Model, op_set: str = "native", **settings) -> NativeActor:
+def actor(model: Model, op_set: str | OpSet = "native", **settings) -> NativeActor:
     return NativeActor(
         open_decoder(seeded_config(model)),
         seeded_weights(model),
-        open_op_set(op_set),
+        open_op_set(op_set) if isinstance(op_set, str) else op_set,
         Actor(**{**SETTINGS, **settings}),
         SLOTS,
     )
