@@ -127,7 +127,9 @@ def test_without_uv(checkout, monkeypatch):
 def test_unknown_target_and_no_checkout(tmp_path):
     with pytest.raises(InputError) as caught:
         lock.relock("gpu", root=tmp_path)
-    assert str(caught.value) == "lock: found 'gpu'; accepted: cpu, verify, test. Name one of these, or none for all."
+    assert str(caught.value) == (
+        f"lock: found 'gpu'; accepted: {', '.join(lock.TARGETS)}. Name one of these, or none for all."
+    )
     with pytest.raises(InputError) as caught:
         lock.relock("cpu", root=tmp_path)
     assert caught.value.found == "no pyproject.toml"

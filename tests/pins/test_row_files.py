@@ -42,7 +42,7 @@ def test_the_row_loads_with_its_bytes():
     assert pins.digest(content) == hashlib.sha256(content).hexdigest()
 
 
-ROWS = ["cpu", "cpu-vllm-0.32", "gb200-ds4-preview", "h100-ds4-preview", "h200-vllm-0.26"]
+ROWS = ["cpu", "cpu-megatron-0.16", "cpu-vllm-0.32", "gb200-ds4-preview", "h100-ds4-preview", "h200-vllm-0.26"]
 
 
 def test_every_committed_row_is_known():
@@ -142,7 +142,7 @@ def test_packages_and_requirements_pin_the_same_versions(row):
             assert package.wheel_sha256 in locked[package.name].hashes
 
 
-@pytest.mark.parametrize("name", ["cpu", "verify", "test"])
+@pytest.mark.parametrize("name", ["cpu", "cpu-megatron-0.16", "verify", "test"])
 def test_locks_hold_no_torch_and_nothing_of_it(name):
     text = (LOCK / f"{name}.txt").read_text()
     names = {pin.name for pin in hashed.parse(text, source=name)}

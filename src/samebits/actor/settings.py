@@ -26,8 +26,11 @@ def certified(settings: Mapping[str, Any], gate: Mapping[str, Any]) -> AnySettin
         InputError: an unknown or absurd setting, or a malformed gate table.
     """
     check(settings, accepted_from_json(gate, where=f"gate.{WHERE}"), where=WHERE)
-    kind = MegatronActor if settings.get("kind") == MEGATRON else Actor
-    actor: AnySettings = parse(kind, dict(settings), source=WHERE)
+    actor: AnySettings
+    if settings.get("kind") == MEGATRON:
+        actor = parse(MegatronActor, dict(settings), source=WHERE)
+    else:
+        actor = parse(Actor, dict(settings), source=WHERE)
     refuse_shared_sides(actor)
     return actor
 

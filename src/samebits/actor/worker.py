@@ -13,6 +13,7 @@ import torch
 from samebits.actor.actor import NativeActor
 from samebits.actor.policy import Progress as PackProgress
 from samebits.actor.protocol import Computed, Constructed, Exported, Probed, Replayed, Stepped, Tokens
+from samebits.actor.settings import MEGATRON
 from samebits.environment import loaded_libraries
 from samebits.environment.deciding import deciding_variables
 from samebits.errors import InputError
@@ -102,7 +103,7 @@ class ActorWorker:
 
     def _construct(self, parameters: Parameters, _: Progress) -> Constructed:
         asked = from_message(_Construct, parameters, where="construct")
-        self._live = NativeActor.open(
+        self._live = _kind_of(asked.settings).open(
             Path(asked.model_folder),
             op_set=asked.op_set,
             settings=asked.settings,
@@ -144,6 +145,15 @@ class ActorWorker:
     def _replay_step(self, parameters: Parameters, progress: Progress) -> Replayed:
         asked = from_message(_Rewarded, parameters, where="replay_step")
         return self._actor.replay_step(asked.trajectories, asked.rewards, asked.version, _packs(progress))
+
+
+def _kind_of(settings: Mapping[str, Any]) -> type[NativeActor]:
+    """The actor that ``settings`` ask for; a kind that nobody knows is the gate's to refuse."""
+    if settings.get("kind") != MEGATRON:
+        return NativeActor
+    from samebits.actor.megatron.actor import MegatronActor  # noqa: PLC0415  # most rows never need it
+
+    return MegatronActor
 
 
 def _packs(progress: Progress) -> PackProgress:

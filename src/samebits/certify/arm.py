@@ -204,7 +204,7 @@ def actor_parameters(name: ArmName, recipe: Recipe, row: Row, model: Path) -> di
         "settings": recipe.actor.model_dump(),
         "switches": _switches(name, row),
         "max_model_len": recipe.engine.max_model_len,
-        "gate": row.gate.actor_rules(),
+        "gate": row.gate.actor_rules(recipe.actor.kind),
     }
 
 

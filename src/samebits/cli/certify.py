@@ -35,6 +35,12 @@ def certify(
     family: Annotated[
         str | None, typer.Option(help="Instead of naming recipes: all of this model family (dense, ds4) on the row.")
     ] = None,
+    actor: Annotated[
+        str | None,
+        typer.Option(
+            help="Take the recipes' variants with this kind of actor: native, megatron."
+        ),
+    ] = None,
     stack: Annotated[
         Path | None,
         typer.Option(help="Python interpreter that holds the row's stack, where the row has one of its own."),
@@ -61,6 +67,8 @@ def certify(
     """
     if family is not None and not recipes:
         recipes = _of_family(family, row)
+    if actor is not None:
+        recipes = [recipe.with_actor(name, actor) for name in recipes or []]
     orders = _orders(recipes or [], row, resume, run_id, fresh=container or split)
     # Before the run: a key that cannot be used would be found out at its very end.
     key_created = False if unsigned else certificate.require_key(key)

@@ -162,15 +162,19 @@ class Gate(Closed):
     family: dict[str, FamilyGate] = Field(default_factory=dict)
     """By model family: FP8 is certified where a family's forward computes in it, and refused everywhere else."""
 
+    actor_kind: dict[str, dict[str, Allowed]] = Field(default_factory=dict)
+    """By the actor's kind: one inside Megatron-core has settings of its own; without an entry it is refused."""
+
     def engine_rules(self, family: str) -> dict[str, Any]:
         """``[gate.engine]``, laid over by ``[gate.family.X.engine]``, JSON-ready, for the engine's process."""
         said = self.model_dump(mode="json")
         rules: dict[str, Any] = said["engine"] | said["family"].get(family, {"engine": {}})["engine"]
         return rules
 
-    def actor_rules(self) -> dict[str, Any]:
-        """``[gate.actor]`` as in the file, JSON-ready, for the actor's process."""
-        rules: dict[str, Any] = self.model_dump()["actor"]
+    def actor_rules(self, kind: str = "native") -> dict[str, Any]:
+        """``[gate.actor]``, laid over by ``[gate.actor_kind.X]``, JSON-ready, for the actor's process."""
+        said = self.model_dump(mode="json")
+        rules: dict[str, Any] = said["actor"] | said["actor_kind"].get(kind, {})
         return rules
 
 

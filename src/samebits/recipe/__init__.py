@@ -18,6 +18,7 @@ from samebits.recipe.model import (
     Workload,
 )
 from samebits.recipe.sampling import CONFORMING
+from samebits.recipe.variants import with_actor
 
 __all__ = [
     "ALIGNED",
@@ -40,4 +41,5 @@ __all__ = [
     "known",
     "load",
     "parse",
+    "with_actor",
 ]

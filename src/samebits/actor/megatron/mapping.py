@@ -37,7 +37,9 @@ class Blocks:
     def split(self, fused: Tensor, dim: int = 0) -> list[Tensor]:
         """What :meth:`fuse` made of parts, back to contiguous parts; differentiable."""
         blocks = unflatten(fused, dim, (self.groups, sum(self.sizes)))
-        return [piece.flatten(dim, dim + 1).contiguous() for piece in torch.split(blocks, list(self.sizes), dim=dim + 1)]
+        return [
+            piece.flatten(dim, dim + 1).contiguous() for piece in torch.split(blocks, list(self.sizes), dim=dim + 1)
+        ]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
