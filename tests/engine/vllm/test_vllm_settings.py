@@ -20,54 +20,7 @@ from samebits.engine.vllm.variables import enter, installed, variables
 from samebits.errors import GateError, RowError
 from samebits.models import seeded_config
 from samebits.recipe.model import VllmSettings
-from vllm_asked import MODEL, gate_for, settings
-
-EXCLUDED = {
-    "tensor_parallel_size": 2,
-    "pipeline_parallel_size": 2,
-    "data_parallel_size": 2,
-    "decode_context_parallel_size": 2,
-    "enable_expert_parallel": True,
-    "speculative_config": "ngram",
-    "quantization": "fp8",
-    "kv_cache_dtype": "fp8",
-    "enable_prefix_caching": True,
-    "enable_lora": True,
-    "kv_connector": "NixlConnector",
-    "async_rollout": True,
-    "logprobs_mode": "processed_logprobs",
-    "moe_backend": "triton",
-    "enable_dbo": True,
-    "generation_config": "auto",
-    "model_runner": "V3",
-    "compilation_mode": 1,
-    "cudagraph_mode": "SOMETIMES",
-    "refit": "by_mail",
-    "kind": "native",
-}
-"""What no row can make this adapter do."""
-
-ROW_EXCLUDED = {
-    "batch_invariant": True,
-    "attention_split_kv": True,
-    "attention_backend": "TRITON_ATTN",
-    "model_runner": "V2",
-    "enforce_eager": False,
-    "compilation_mode": 3,
-    "custom_ops": ["all"],
-    "ir_op_priority": {},
-    "cudagraph_mode": "FULL",
-    "flashinfer_sampler": True,
-    "async_scheduling": True,
-    "gpu_memory_utilization": 0.99,
-    "enable_chunked_prefill": True,
-    "refit": "in_place",
-    "block_size": 16,
-    "max_model_len": 1024,
-    "threads": 8,
-    "num_gpu_blocks": 1,
-}
-"""What the adapter can do, and the CPU row does not certify."""
+from vllm_asked import EXCLUDED, MODEL, ROW_EXCLUDED, gate_for, settings
 
 
 def config(**changed):

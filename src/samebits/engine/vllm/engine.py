@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -198,6 +199,14 @@ def _check_device(settings: VllmSettings, device: Device) -> None:
             found="'in_place'",
             accepted="'file'",
             next_step="A CPU build packs its weights once they are loaded; only a reload can replace them.",
+        )
+    if device == "cpu" and os.environ.get("OMP_NUM_THREADS") != str(settings.threads):
+        # Its C++ kernels ask OpenMP, which torch.set_num_threads does not reach.
+        raise GateError(
+            f"{WHERE}.threads",
+            found=f"{settings.threads}, and OMP_NUM_THREADS={os.environ.get('OMP_NUM_THREADS', '')} in the worker",
+            accepted="the same number in both",
+            next_step="Give engine and actor the same number of threads: their workers are started with the larger.",
         )
     if device == "cuda" and settings.attention_split_kv:
         raise GateError(
