@@ -53,12 +53,18 @@ NEUTRAL: Final[Mapping[str, tuple[Accepts, str]]] = {
     "extra_args": (_absent, "nothing"),
     "repetition_detection": (lambda value: value is None, "nothing"),
     "trace_decode_token_ids": (lambda value: value is None, "nothing"),
+    "watermarking": (lambda value: value is False, "false"),
     "thinking_token_budget": (_number_or_none(-1), "nothing"),
     "min_tokens": (_number(0), "0"),  # more would mask the stop tokens' logits
     "n": (_number(1), "1"),
     "best_of": (_number_or_none(1), "1"),
     "stop": (_absent, "nothing"),  # a string may end a response inside a token
     "truncate_prompt_tokens": (lambda value: value is None, "nothing"),
+    "logprob_token_ids": (lambda value: value is None, "nothing"),
+    "prompt_logprob_token_ids": (lambda value: value is None, "nothing"),
+    "prompt_logprob_start": (lambda value: value is None, "nothing"),
+    "output_text_buffer_length": (_number(0), "0"),
+    "routed_experts_prompt_start": (_number(0), "0"),
     # These choose the random stream, the length of a response, or what is reported.
     "seed": (_anything, ""),
     "max_tokens": (_anything, ""),
@@ -73,6 +79,8 @@ NEUTRAL: Final[Mapping[str, tuple[Accepts, str]]] = {
     "spaces_between_special_tokens": (_anything, ""),
     "output_kind": (_anything, ""),
     "skip_reading_prefix_cache": (_anything, ""),
+    "skip_clone": (_anything, ""),
+    "stream_interval": (_anything, ""),
 }
 """What may be stated, if it is off or does not reach the logits."""
 
