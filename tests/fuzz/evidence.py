@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import tempfile
-from collections.abc import Set
+from collections.abc import Set as AbstractSet
 from pathlib import Path
 from random import Random
 from typing import Any, Final
@@ -142,7 +142,9 @@ class Edited(Evidence):
             _must_agree(table, pa.Table.from_pylist(rows, TABLES[table]), pa.Table.from_pylist(before, TABLES[table]))
 
 
-def _must_agree(name: str, found: pa.Table, genuine: pa.Table, *, without: Set[tuple[str, str]] = frozenset()) -> None:
+def _must_agree(
+    name: str, found: pa.Table, genuine: pa.Table, *, without: AbstractSet[tuple[str, str]] = frozenset()
+) -> None:
     """The same findings: then nothing that decides may differ.  Tables that are sets may have their rows moved."""
     if name in ALIGNED_ALONE:
         found, genuine = (table.filter(pc.equal(table["arm"], "aligned")) for table in (found, genuine))
