@@ -13,9 +13,11 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path as File
 from typing import Any, Final
 
+import omegaconf
 import yaml
 from omegaconf import DictConfig, ListConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
+from packaging.version import Version
 
 from samebits.adapters import overrides as override_room
 from samebits.adapters.configuration import Configuration, Path, leaves, resolved
@@ -164,7 +166,8 @@ def _not_a_configuration(name: str, found: str) -> InputError:
 
 def _register_resolvers() -> None:
     """NeMo RL's own resolvers (``register_omegaconf_resolvers``), unless it has registered them itself."""
-    register = getattr(OmegaConf, "register_resolver", None) or OmegaConf.register_new_resolver  # renamed in 2.4
+    renamed = Version(omegaconf.__version__) >= Version("2.4.0.dev0")  # before, the one name was an older function's
+    register = OmegaConf.register_resolver if renamed else OmegaConf.register_new_resolver
     for name, compute in _RESOLVERS.items():
         if not OmegaConf.has_resolver(name):
             register(name, compute)
