@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from samebits.containers.place import KIT_PYTHON, STACK_PYTHON, Place
+from samebits.containers.place import KIT_LINK, KIT_PYTHON, STACK_PYTHON, Place
 from samebits.environment import worker_environment
 from samebits.environment.variables import is_allowed
 
@@ -41,6 +41,8 @@ class ContainerLauncher:
         command = ["docker", "run", "--rm", f"--cidfile={identifier}", "--pull=never", *self.place.arguments()]
         # By name only: the values are those of the client's process, which environment() makes.
         command += [f"--env={name}" for name in sorted(worker_environment(1)) if not is_allowed(name)]
+        if self.place.row.stack is not None:
+            command.append(f"--env=PYTHONPATH={KIT_LINK}")
         return [*command, f"--entrypoint={python}", self.place.image.record.image, "-m", module, *arguments]
 
     def environment(self, threads: int) -> Mapping[str, str]:

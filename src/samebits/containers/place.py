@@ -25,6 +25,9 @@ SCRATCH: Final = "/tmp"  # noqa: S108 - a file system of the container's own
 SCRATCH_OPTIONS: Final = "rw,nosuid,nodev,size=2g,mode=1777"
 SHARED_MEMORY: Final = "1g"
 KIT_PYTHON: Final = "/opt/samebits/bin/python"
+KIT_LINK: Final = "/opt/kit/link"
+"""Holds a link to the kit and nothing else, for a stack that must not see the kit's other packages."""
+
 STACK_PYTHON: Final = "/opt/stack/bin/python"
 
 

