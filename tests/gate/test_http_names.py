@@ -14,9 +14,11 @@ from samebits.gate.request import RULES
 
 VECTORS = Path(__file__).parents[1] / "vectors" / "vllm"
 VERSIONS = {path.stem: json.loads(path.read_text()) for path in sorted(VECTORS.glob("*.json"))}
+DERIVED = {"_all_stop_token_ids", "_bad_words_token_ids", "_eos_token_id"}
 NEVER_PUBLIC = {
-    "0.26.0": {"_all_stop_token_ids", "_bad_words_token_ids", "_eos_token_id"},
-    "0.32.0": {"_all_stop_token_ids", "_bad_words_token_ids", "_eos_token_id", "_watermarking_skipped"},
+    "0.26.0": DERIVED,
+    "0.32.0": DERIVED | {"_watermarking_skipped"},
+    "0.33.0": DERIVED | {"_watermarking_skipped"},
 }
 
 

@@ -2,7 +2,7 @@
 
 Fields that name a sampling parameter follow :data:`samebits.gate.request.RULES`; the tables here add what only the
 protocol has.  What stands in no table is refused, also where vLLM would ignore it: a field that is ignored was sent
-for a reason.  Names are those of vLLM 0.26 and 0.32.
+for a reason.  Names are those of vLLM 0.26, 0.32 and 0.33.
 """
 
 from __future__ import annotations
@@ -175,6 +175,7 @@ _COMPLETIONS_AND_CHAT: Final[Mapping[str, Rule]] = {
     "return_token_ids": _FLAG,
     "return_tokens_as_token_ids": _FLAG,
     "return_token_offsets": _FLAG,
+    "return_weight_versions": _FLAG,
 }
 
 COMPLETIONS: Final = Dialect(
@@ -224,6 +225,7 @@ RESPONSES: Final = Dialect(
     fields=MappingProxyType(
         {
             **_OPENAI,
+            **_sampling("spaces_between_special_tokens"),
             "background": _OFF,  # the answer would outlive the request
             "include": _ANY,
             "input": _ANY,
@@ -236,6 +238,9 @@ RESPONSES: Final = Dialect(
             "previous_input_messages": _ANY,
             "prompt": UNSET,
             "prompt_cache_key": _TEXT,
+            "prompt_cache_options": _ANY,
+            "prompt_cache_retention": _TEXT,
+            "safety_identifier": _TEXT,
             "reasoning": _ANY,
             "include_reasoning": _FLAG,
             "service_tier": or_unset(only("auto", "default")),
@@ -270,6 +275,7 @@ TOKENS: Final = Dialect(
             "content_parts": EMPTY,
             "reasoning_ended": _FLAG,
             "reasoning_parser_kwargs": UNSET,
+            "parse_context": UNSET,
             "return_token_ids": _FLAG,
             "output_mode": or_unset(only("tokens", "text")),
         }

@@ -1,7 +1,7 @@
 """Every route of vLLM's server, and what the gate does with it.
 
 A positive allowlist on method and path: what stands in neither table is refused.  The tables were read from the source
-of vLLM 0.26.0 and 0.32.0 with every optional router attached; a test asks the installed vLLM whether one is missing.
+of vLLM 0.26.0, 0.32.0 and 0.33.0, optional routers included; a test asks the installed vLLM whether one is missing.
 """
 
 from __future__ import annotations
@@ -71,6 +71,7 @@ REFUSED: Final[Mapping[str, str]] = {
     "/v1/chat/completions/batch": _MANY.format("/v1/chat/completions"),
     "/generative_scoring": _GUIDED.format("/v1/completions"),
     "/v1/systemone": _GUIDED.format("/v1/completions"),
+    "/v1/decisions": _GUIDED.format("/v1/completions"),
     "/invocations": "It dispatches to any other route. Name the route itself, for instance /v1/completions.",
     "/v1/audio/transcriptions": _AUDIO,
     "/v1/audio/translations": _AUDIO,
