@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
 from samebits import pins
 from samebits.adapters import vllm_arguments
+from samebits.engine.vllm.variables import variables
 from samebits.gate.settings import accepted_from_json
 from samebits.pins import Values
 from samebits.recipe import VllmSettings
@@ -79,4 +80,18 @@ def test_variables_of_a_gpu_and_of_a_cpu() -> None:
         "OMP_NUM_THREADS": "3",
         "VLLM_BATCH_INVARIANT": "0",
         "VLLM_CPU_ATTN_SPLIT_KV": "0",
+        "VLLM_USE_FLASHINFER_SAMPLER": "0",
     }
+
+
+@pytest.mark.parametrize(("row", "device"), [("h200-vllm-0.26", "cuda"), ("cpu-vllm-0.32", "cpu")])
+def test_the_kits_own_engine_sets_the_same_variables(row: str, device: Literal["cuda", "cpu"]) -> None:
+    rules = accepted_from_json(pins.load(row)[0].gate.engine_rules("dense"), where="gate.engine")
+    stated = {
+        name: rule.minimum if not isinstance(rule, Values) else rule.accepted[0] if rule.accepted else None
+        for name, rule in rules.items()
+    }
+    ours = vllm_arguments.environment_of(stated)
+    del ours["OMP_NUM_THREADS"]  # which the kit's launcher sets
+    theirs = variables(VllmSettings(**{**stated, "gpu_memory_utilization": 0.5}), device)
+    assert {name: theirs[name] for name in ours} == ours

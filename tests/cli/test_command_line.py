@@ -11,7 +11,7 @@ import pytest
 
 from samebits import __version__
 
-COMMANDS = ["certify", "smoke", "keygen", "sign", "verify", "verify-all", "show", "doctor", "lock"]
+COMMANDS = ["adapt", "certify", "smoke", "keygen", "sign", "verify", "verify-all", "show", "doctor", "lock"]
 
 
 def run(*arguments: str | Path) -> subprocess.CompletedProcess[str]:

@@ -23,6 +23,7 @@ from samebits.adapters.meaning import (
     Only,
     Request,
     Table,
+    Variables,
     free,
 )
 from samebits.pins import Values
@@ -34,6 +35,7 @@ _LORA: Final = "Set it to 0: merged into a weight, an adapter is rounded with it
 _UNTESTED: Final = "Set it to false: nothing is certified with it."
 _OWN_CODE: Final = "Remove it: nobody knows what code of one's own does."
 
+_RECORDED: Final = Only(OFF, "Set it to false: rollouts read from a disk were made by another engine.")
 _ALWAYS: Final = "Remove it: verl says it itself."
 _SAY_IN: Final = "Say it in actor_rollout_ref.rollout.{}, which overwrites this one."
 
@@ -125,10 +127,10 @@ ROLLOUT: Final[Table] = {
         **free("_target_ num_workers"),
     },
     "skip": {
-        "enable": Only(OFF, "Set it to false: rollouts read from a disk were made by another engine."),
+        "enable": _RECORDED,
         **free("_target_ dump_dir max_dump_step action"),
     },
-    "skip_rollout": Only(OFF, "Set it to false: rollouts read from a disk were made by another engine."),
+    "skip_rollout": _RECORDED,
     "over_sample_rate": Only(ZERO, "Set it to 0: it aborts the longest trajectories, so that the sample is biased."),
     "enable_rollout_routing_replay": Only(OFF, "Set it to false: replayed routes are not the policy worker's own."),
     "moe_load_balance_metrics_interval": Only(ZERO, "Set it to 0: nothing is certified with it."),
@@ -259,6 +261,13 @@ ELSEWHERE: Final[Table] = {
     "algorithm.rollout_correction.bypass_mode": Only(
         OFF, "Set it to false: it takes the rollout's log-probabilities for the recompute's, which then never runs."
     ),
+    "trainer.v1.trainer_mode": Only(
+        Values(("sync",)), "Set it to sync: a trajectory must begin and end under the trainer's weights."
+    ),
+    "skip.rollout.enable": _RECORDED,
+    "skip.rollout_tq.enable": _RECORDED,
+    "skip.async_rollout.enable": _RECORDED,
+    "ray_kwargs.ray_init.runtime_env.env_vars": Variables(),
     "distillation.enabled": Only(OFF, "Set it to false: only the policy's own log-probabilities are certified."),
 }
 """Dotted fields by themselves."""
@@ -270,7 +279,7 @@ TOP: Final[Table] = {
     },
     **free(
         "data critic custom_reward_function reward_model sandbox_fusion reward algorithm distillation "
-        "transfer_queue trainer global_profiler ray_kwargs"
+        "transfer_queue trainer global_profiler skip ray_kwargs"
     ),
 }
 """The whole; what has tables of its own, or decides only what is trained, is free here."""

@@ -99,11 +99,9 @@ def arguments_of(settings: Mapping[str, Any]) -> dict[str, Any]:
 def environment_of(settings: Mapping[str, Any]) -> dict[str, str]:
     """The environment variables of the workers that ``settings`` ask for; vLLM reads them when it is imported."""
     variables: dict[str, str] = {}
-    switches = {"batch_invariant": "VLLM_BATCH_INVARIANT"}
-    if settings.get("attention_backend") == "CPU_ATTN":
+    switches = {"batch_invariant": "VLLM_BATCH_INVARIANT", "flashinfer_sampler": "VLLM_USE_FLASHINFER_SAMPLER"}
+    if settings.get("attention_backend") == "CPU_ATTN":  # elsewhere vLLM does not know the variable
         switches["attention_split_kv"] = "VLLM_CPU_ATTN_SPLIT_KV"
-    else:
-        switches["flashinfer_sampler"] = "VLLM_USE_FLASHINFER_SAMPLER"
     for setting, variable in switches.items():
         if setting in settings:
             variables[variable] = "1" if settings[setting] else "0"
