@@ -171,7 +171,10 @@ def test_without_the_switch_bits_depend_on_the_batch(another, folder):
     backwards = rollout(another, crowd()[::-1])[1]
     differing = [name for name in found if found[name][1] != backwards[name][1]]
     assert differing
-    assert mismatches(prefill(another, crowd(), found), found) > 0
+    # One of the two at least is not what its own prefill computes.
+    assert mismatches(prefill(another, crowd(), found), found) + mismatches(
+        prefill(another, crowd(), backwards), backwards
+    )
 
 
 def test_refit_and_back(aligned, folder, first, tmp_path):

@@ -53,7 +53,8 @@ class VllmEngine:
         from samebits.engine.vllm import effective, live, watch, weights  # noqa: PLC0415
 
         with reported("construct"):
-            self._live = live.Live(live.configured(arguments(self.settings, model_folder, config)))
+            wanted = live.configured(arguments(self.settings, model_folder, config))
+            self._live = live.alone(wanted)
         self._effective = effective
         try:
             effective.check(self._live, self.settings, config_dtype(config))

@@ -49,11 +49,24 @@ def configured(arguments: Mapping[str, Any]) -> VllmConfig:
         ) from error
 
 
+def alone(config: VllmConfig) -> Live:
+    """The engine of this process; one that is there is ended first, since vLLM's process groups are global.
+
+    So a configuration that vLLM accepts and then cannot build, or builds otherwise, leaves no engine at all.
+    """
+    global _alone  # noqa: PLW0603 - there is one for each process, in vLLM as well
+    if _alone is not None:
+        _alone.close()
+    _alone = Live(config)
+    return _alone
+
+
 class Live:
     """One ``LLMEngine`` with its core, scheduler, worker and model runner within reach."""
 
     def __init__(self, config: VllmConfig) -> None:
         self.config = config
+        self.is_closed = False
         self.is_cpu = bool(current_platform.is_cpu())
         self.engine = LLMEngine.from_vllm_config(config, disable_log_stats=True)
         self.core = self.engine.engine_core.engine_core
@@ -80,7 +93,10 @@ class Live:
         return {name: layer for name, layer in context.items() if hasattr(layer, "impl")}
 
     def close(self) -> None:
-        """End the core and free its memory."""
+        """End the core and free its memory; a second time does nothing."""
+        if self.is_closed:
+            return
+        self.is_closed = True
         self.engine.engine_core.shutdown()
         del self.engine, self.core, self.scheduler, self.worker, self.runner, self.model
         gc.collect()
@@ -91,3 +107,6 @@ class Live:
 def _words(error: Exception) -> str:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return f"{type(error).__name__}: {' '.join(lines)}"[:400]
+
+
+_alone: Live | None = None
