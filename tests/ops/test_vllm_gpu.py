@@ -23,7 +23,7 @@ from samebits.actor.actor import NativeActor
 from samebits.actor.determinism import be_deterministic
 from samebits.actor.protocol import Tokens
 from samebits.bits import to_float32
-from samebits.models import open_folder, save_folder, seeded_config, seeded_weights
+from samebits.models import open_decoder, open_folder, save_folder, seeded_config, seeded_weights
 from samebits.ops import open_op_set
 from samebits.ops.borrowed.gradients import Attention
 from samebits.recipe.model import Actor, DenseShape, Model
@@ -177,3 +177,48 @@ def test_rollout_recompute_and_training_forward_have_the_same_bits(ops, folder, 
         model.mkdir()
         (model / "config.json").write_bytes((folder / "config.json").read_bytes())
         actor.export(model / "model.safetensors", version + 1)
+
+
+def test_four_billion_parameters_train_beside_an_engine(ops):
+    """The largest shape of the row: 64 sequences of 1,000 to 2,500 tokens, with 30 GB and more left for the engine."""
+    shape = DenseShape(
+        vocab_size=151_936,
+        hidden_size=2560,
+        intermediate_size=9728,
+        num_hidden_layers=36,
+        num_attention_heads=32,
+        num_key_value_heads=8,
+        head_dim=128,
+        qk_norm=True,
+        rope_theta=1e6,
+        tie_word_embeddings=True,
+    )
+    decoder = open_decoder(seeded_config(MODEL.model_copy(update={"shape": shape})))
+    torch.cuda.empty_cache()
+    torch.cuda.reset_peak_memory_stats()
+    draw = torch.Generator("cuda").manual_seed(0)
+    weights = {
+        name: torch.ones(size, dtype=BF16, device="cuda")
+        if len(size) == 1
+        else torch.randn(size, dtype=BF16, device="cuda", generator=draw) * 0.02
+        for name, size in decoder.parameter_shapes().items()
+    }
+    asked = Actor(learning_rate=1e-5, recompute_pack=16, train_pack=8, threads=8, activation_checkpointing=True)
+    actor = NativeActor(decoder, weights, ops, asked, 2560)
+    del weights
+    lengths = [1000 + 1500 * i // 63 for i in range(64)]
+    ids = torch.randint(shape.vocab_size, (sum(lengths),), generator=torch.Generator().manual_seed(0))
+    trajectories = [
+        Tokens(request_id=str(i), token_ids=part.tolist(), prompt_length=len(part) - 512, group=i // 4)
+        for i, part in enumerate(torch.split(ids, lengths))
+    ]
+    recompute = actor.recompute(trajectories, 0).sealed
+    train = actor.train_forward(trajectories, [float(i % 4 == 0) for i in range(64)], 0).sealed
+    stepped = actor.step(0)
+    peak = torch.cuda.max_memory_allocated()
+    seconds = {"recompute": recompute.seconds, "train": train.seconds, "step": stepped.seconds}
+    print(seconds, f"peak {peak / 1e9:.1f} GB")  # noqa: T201 - shown by -s: what a person wants to know of it
+    assert recompute.tokens == 64 * 512
+    assert recompute.commitment == train.commitment
+    assert stepped.off_policy_tokens == 0
+    assert peak < 105 * 10**9
