@@ -42,7 +42,16 @@ def test_the_row_loads_with_its_bytes():
     assert pins.digest(content) == hashlib.sha256(content).hexdigest()
 
 
-ROWS = ["cpu", "cpu-megatron-0.16", "cpu-vllm-0.32", "gb200-ds4-preview", "h100-ds4-preview", "h200-vllm-0.26"]
+ROWS = [
+    "cpu",
+    "cpu-megatron-0.16",
+    "cpu-vllm-0.32",
+    "gb200-ds4-preview",
+    "gb200-vllm-0.33",
+    "h100-ds4-preview",
+    "h100-vllm-0.26",
+    "h200-vllm-0.26",
+]
 
 
 def test_every_committed_row_is_known():

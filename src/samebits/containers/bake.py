@@ -98,11 +98,14 @@ def torch_requirement(row: Row) -> str:
 
     Empty where the base image brings torch.
     """
+    if row.stack is not None and row.stack.in_base_image:
+        return ""
     pinned = next((package.version for package in row.packages if package.name == "torch"), None)
-    seen = [build for build in row.torch_builds if build.status == "certified here"] or row.torch_builds
+    wheels = {build.wheel_sha256: build.status for build in row.torch_builds if build.wheel_sha256 is not None}
+    seen = [digest for digest, status in wheels.items() if status == "certified here"] or list(wheels)
     if pinned is None or not seen:
         return ""
-    return " ".join([f"torch=={pinned}", *(f"--hash=sha256:{build.wheel_sha256}" for build in seen)])
+    return " ".join([f"torch=={pinned}", *(f"--hash=sha256:{digest}" for digest in seen)])
 
 
 def _check_base(row: Row, root: Path) -> None:

@@ -19,6 +19,9 @@ from samebits.errors import MachineError
 ARCHITECTURES: Final[Mapping[str, str]] = {"x86_64": "amd64", "aarch64": "arm64"}
 """Docker's word for what a row and ``uname`` call an architecture."""
 
+_INTERFACE: Final = "1.44"
+"""Of Docker's interface: known to engines from 25 on."""
+
 _DISK_FULL: Final = re.compile(r"no space left on device|ENOSPC|disk quota exceeded", re.IGNORECASE)
 _LAST_LINES: Final = 5
 
@@ -29,14 +32,18 @@ def connect() -> docker.DockerClient:
     Raises:
         MachineError: none answers.
     """
+    client = None
     try:
-        client = docker.from_env()
+        # With a version of the interface named, nothing is asked before ping(), and what fails can be closed.
+        client = docker.from_env(version=_INTERFACE)
         client.ping()
     except (DockerException, OSError) as error:
+        if client is not None:
+            client.close()
         raise MachineError(
             "Docker engine",
             found=f"none that answers ({_short(str(error))})",
-            accepted="a running Docker engine, 23 or newer",
+            accepted="a running Docker engine, 25 or newer",
             next_step="Start it, or set DOCKER_HOST. Nothing was run, so nothing is counted as passed.",
         ) from None
     return client
