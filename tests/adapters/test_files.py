@@ -152,6 +152,20 @@ def test_values_without_a_value_are_kept_as_such(monkeypatch: pytest.MonkeyPatch
     assert read.get("e") is ABSENT
 
 
+def test_a_variable_is_seen_through_other_interpolations(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SAMEBITS_TEST", "1")
+    read = files.nemo_rl(
+        {
+            "t": {"v": "${oc.env:SAMEBITS_TEST}", "near": "${.v}", "far": "${.near}"},
+            "other": {"select": "${oc.select:t.far,3}", "product": "${mul:${t.x},2}", "circle": "${.circle}"},
+        }
+    )
+    for field in ("t.near", "t.far", "other.select"):
+        assert "which depends on the environment" in str(read.get(field))
+    assert "which cannot be resolved" in str(read.get("other.product"))
+    assert "which cannot be resolved" in str(read.get("other.circle"))
+
+
 def test_hydras_own_defaults_must_be_composed_first(tmp_path: Path) -> None:
     (tmp_path / "ppo.yaml").write_text("defaults:\n  - actor@actor_rollout_ref.actor: dp_actor\n  - _self_\n")
     with pytest.raises(InputError) as caught:

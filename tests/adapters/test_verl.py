@@ -125,6 +125,8 @@ def test_validation_that_samples_alike_needs_no_guard(accepted: Callable[..., Ad
          "Remove it: no other sizes are certified."),
         (f"{R}.temperature=0.6", f"{R}.temperature", "0.6", "1.0", SOFTMAX),
         (f"{R}.top_k=50", f"{R}.top_k", "50", "0 or -1 or unset", SOFTMAX),
+        (f"~{R}.temperature", f"configuration: {R}.temperature", "nothing", "1.0",
+         "State it: it decides what is sampled."),
         (f"++{R}.do_sample=false", f"{R}.do_sample", "false", "true",
          "Set it to true: greedy decoding is no sample of the policy."),
         (f"{R}.calculate_log_probs=false", f"{R}.calculate_log_probs", "false", "true",
@@ -194,6 +196,10 @@ def test_megatron_has_a_table_of_its_own(row: Row, verl_config: dict[str, Any]) 
         (f"configuration: {A}.megatron.override_transformer_config.moe_router_dtype", "an unknown field, 'fp32'"),
         (f"configuration: {A}.megatron.use_remove_padding", "true"),
     ]
+
+
+def test_verls_own_precision_is_bfloat16(accepted: Callable[..., Adapted]) -> None:
+    assert accepted("verl", f"~{R}.dtype").arguments["dtype"] == "bfloat16"
 
 
 def test_interpolations_of_verl_are_resolved(row: Row, verl_config: dict[str, Any]) -> None:

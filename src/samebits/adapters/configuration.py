@@ -6,6 +6,7 @@ resolved matters only where it decides something, so it is kept as :class:`Unres
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
@@ -20,6 +21,8 @@ Path: TypeAlias = tuple[str, ...]
 
 _LONGEST: Final = 120
 _ENVIRONMENT: Final = "oc.env"
+_REFERENCE: Final = re.compile(r"\$\{(?:oc\.select:)?([^${}:,]+)")
+"""The field that an interpolation names, also as the argument of oc.select."""
 
 
 class _Absent:
@@ -126,9 +129,9 @@ def resolved(config: DictConfig, *, name: str, origins: Mapping[Path, str]) -> C
     Raises:
         InputError: interpolations that lead in a circle, or no table of texts.
     """
-    written: Any = OmegaConf.to_container(config, resolve=False)
+    written = _with_text_keys(OmegaConf.to_container(config, resolve=False))
     try:
-        values = _plain(config, ())
+        values = _Resolver(written).plain(config, (), ())
     except RecursionError:
         raise InputError(
             name,
@@ -136,34 +139,53 @@ def resolved(config: DictConfig, *, name: str, origins: Mapping[Path, str]) -> C
             accepted="interpolations that end in a value",
             next_step="Break the circle.",
         ) from None
-    return Configuration(name=name, values=values, written=_with_text_keys(written), origins=dict(origins))
+    return Configuration(name=name, values=values, written=written, origins=dict(origins))
 
 
-def _plain(node: DictConfig | ListConfig, above: tuple[int, ...]) -> Any:
-    """``above`` are the identities of the containers that ``node`` was reached through."""
-    if id(node) in above:
-        raise RecursionError
-    inside = (*above, id(node))
-    if isinstance(node, ListConfig):
-        return [_value(node, index, inside) for index in range(len(node))]
-    return {str(key): _value(node, key, inside) for key in node}
+@dataclass(frozen=True, slots=True)
+class _Resolver:
+    """Resolves value by value, so that one that has none does not hide the others."""
 
+    written: Mapping[str, Any]
 
-def _value(node: DictConfig | ListConfig, key: Any, inside: tuple[int, ...]) -> Any:
-    if OmegaConf.is_missing(node, key):
-        return Unresolved("???", "which must be set before the run")
-    if OmegaConf.is_interpolation(node, key):
-        written: Any = OmegaConf.to_container(node, resolve=False)
-        text = str(written[key])
-        if _ENVIRONMENT in text:
-            return Unresolved(text, "which depends on the environment of whoever starts the run")
-        try:
+    def plain(self, node: DictConfig | ListConfig, at: Path, above: tuple[int, ...]) -> Any:
+        """``node``, which lies at ``at``; ``above`` are the identities of the containers it was reached through."""
+        if id(node) in above:
+            raise RecursionError
+        inside = (*above, id(node))
+        if isinstance(node, ListConfig):
+            return [self._value(node, index, (*at, str(index)), inside) for index in range(len(node))]
+        return {str(key): self._value(node, key, (*at, str(key)), inside) for key in node}
+
+    def _value(self, node: DictConfig | ListConfig, key: Any, at: Path, inside: tuple[int, ...]) -> Any:
+        if OmegaConf.is_missing(node, key):
+            return Unresolved("???", "which must be set before the run")
+        if OmegaConf.is_interpolation(node, key):
+            container: Any = OmegaConf.to_container(node, resolve=False)
+            text = str(container[key])
+            if self._reads_environment(text, at, frozenset()):
+                return Unresolved(text, "which depends on the environment of whoever starts the run")
+            try:
+                value = node[key]
+            except OmegaConfBaseException as error:
+                return Unresolved(text, f"which cannot be resolved ({' '.join(str(error).split())[:_LONGEST]})")
+        else:
             value = node[key]
-        except OmegaConfBaseException as error:
-            return Unresolved(text, f"which cannot be resolved ({' '.join(str(error).split())[:_LONGEST]})")
-    else:
-        value = node[key]
-    return _plain(value, inside) if isinstance(value, DictConfig | ListConfig) else value
+        return self.plain(value, at, inside) if isinstance(value, DictConfig | ListConfig) else value
+
+    def _reads_environment(self, text: str, at: Path, seen: frozenset[Path]) -> bool:
+        """Whether the interpolation ``text`` at ``at`` ends, through others perhaps, in a variable."""
+        if _ENVIRONMENT in text:
+            return True
+        for reference in _REFERENCE.findall(text):
+            dots = len(reference) - len(reference.lstrip("."))
+            target = (*(at[:-dots] if dots else ()), *reference.lstrip(".").split("."))
+            named = _at(self.written, target)
+            if target in seen or not _is_interpolation(named):
+                continue
+            if self._reads_environment(named, target, seen | {target}):
+                return True
+        return False
 
 
 def _at(values: Any, keys: Path) -> Any:

@@ -215,10 +215,7 @@ class _Words:
     def retell(self, error: GateError, rules: Mapping[str, Accepted]) -> GateError:
         name = error.field.removeprefix(f"{_WHERE}.")
         if name not in rules:
-            field = self.stated[name].field
-            found = f"an unknown setting, {self.reading.configuration.found(field)}"
-            accepted = f"the settings that [gate.engine] of row {self.row.id} names"
-            return self.error(field, accepted, "Remove it." if "." in name else error.next_step, found)
+            return self._unknown(name, error)
         if name in self.stated:
             return self._unaccepted(name, self.stated[name], error, rules[name])
         home = self.framework.home(name)
@@ -227,6 +224,15 @@ class _Words:
             found = f"nothing: {why} ({name} = {literal(value)})"
             return self.error(home, error.accepted, self._step(name, rules[name]), found)
         return self.error(home, error.accepted, "State it: vLLM would choose for itself.", "nothing")
+
+    def _unknown(self, name: str, error: GateError) -> GateError:
+        field = self.stated[name].field
+        setting = name.removeprefix(vllm_arguments.NO_ARGUMENT)
+        step = "Remove it." if "." in name or setting != name else error.next_step
+        if setting in vllm_arguments.INSIDE_ONLY:
+            step = f"Say it in {self.framework.home(setting)}."
+        found = f"an unknown setting, {self.reading.configuration.found(field)}"
+        return self.error(field, f"the settings that [gate.engine] of row {self.row.id} names", step, found)
 
     def _unaccepted(self, name: str, one: Stated, error: GateError, rule: Accepted) -> GateError:
         found, accepted = self.reading.configuration.found(one.field), error.accepted

@@ -12,6 +12,7 @@ from typing import Any, Final, TypeAlias
 
 from samebits.adapters.configuration import ABSENT, Configuration, literal, unresolved_in
 from samebits.errors import GateError
+from samebits.gate.request import RULES
 from samebits.gate.settings import hint
 from samebits.pins import Values
 
@@ -57,6 +58,7 @@ class Request:
 
     name: str
     convert: Callable[[Any], Any] | None = None
+    required: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,8 +151,7 @@ class Reading:
         if isinstance(meaning, Mapping):
             self.table(at, meaning)
         elif value is ABSENT:
-            if isinstance(meaning, Only) and meaning.required:
-                self.refuse(at, meaning.accepted, meaning.next_step)
+            self._missing(at, meaning)
         elif isinstance(meaning, Arguments):
             self._arguments(at, value, meaning)
         elif (broken := unresolved_in(value)) is not None:
@@ -161,6 +162,12 @@ class Reading:
                 self.refuse(at, meaning.accepted, meaning.next_step)
         else:
             self._passed_on(at, value, meaning)
+
+    def _missing(self, at: str, meaning: Meaning) -> None:
+        if isinstance(meaning, Only) and meaning.required:
+            self.refuse(at, meaning.accepted, meaning.next_step)
+        elif isinstance(meaning, Request) and meaning.required:
+            self.refuse(at, RULES[meaning.name].text, "State it: it decides what is sampled.")
 
     def _passed_on(self, at: str, value: Any, meaning: Derived | Engine | Request | Variables) -> None:
         if isinstance(meaning, Variables):

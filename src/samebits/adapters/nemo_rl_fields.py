@@ -112,10 +112,10 @@ VLLM_KWARGS: Final = Arguments(
 
 GENERATION: Final[Table] = {
     "backend": Only(Values(("vllm",)), "Set it to vllm: this row's engine is vLLM.", required=True),
-    "temperature": Request("temperature"),
-    "top_p": Request("top_p"),
-    "top_k": Request("top_k", _top_k),
-    "max_new_tokens": Request("max_tokens"),
+    "temperature": Request("temperature", required=True),
+    "top_p": Request("top_p", required=True),
+    "top_k": Request("top_k", _top_k, required=True),
+    "max_new_tokens": Request("max_tokens", required=True),
     "stop_token_ids": Request("stop_token_ids"),
     "stop_strings": Request("stop"),
     "bad_words": Request("bad_words"),

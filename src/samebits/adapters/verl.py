@@ -78,6 +78,8 @@ def verl(source: Path | str | Mapping[str, Any], row: Row, overrides: Sequence[s
     rules_of(row)
     reading = Reading(files.composed(source, overrides))
     reading.table(_ROLLOUT, fields.ROLLOUT)
+    if reading.configuration.get(f"{_ROLLOUT}.dtype") is ABSENT:
+        reading.ask("dtype", "bfloat16", f"{_ROLLOUT}.dtype")  # verl's default
     _expert_parallel(reading)
     _speculative(reading)
     _graphs(reading)
@@ -133,7 +135,7 @@ def _policy_worker(reading: Reading) -> None:
         return
     engine = f"{_ROOT}.actor.{engines[strategy]}"
     reading.table(engine, fields.MEGATRON if strategy == "megatron" else fields.FSDP)
-    trained, sampled = reading.get(f"{engine}.dtype"), reading.get(f"{_ROLLOUT}.dtype")
+    trained, sampled = reading.get(f"{engine}.dtype"), reading.get(f"{_ROLLOUT}.dtype", "bfloat16")
     if trained is not None and trained != sampled:
         reading.refuse(
             f"{engine}.dtype", f"{literal(sampled)}, as {_ROLLOUT}.dtype says", "Train in the rollout's precision."

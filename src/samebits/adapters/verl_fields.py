@@ -72,12 +72,12 @@ ROLLOUT: Final[Table] = {
     "mode": Only(Values(("async",)), "Set it to async: verl has no other."),
     "nnodes": Only(ZERO, "Set it to 0: a rollout apart from training is asynchronous, and weights change under it."),
     "full_determinism": Only(SWITCH, "Write true or false."),  # the typed option, see verl.py
-    "temperature": Request("temperature"),
-    "top_p": Request("top_p"),
-    "top_k": Request("top_k"),
+    "temperature": Request("temperature", required=True),
+    "top_p": Request("top_p", required=True),
+    "top_k": Request("top_k", required=True),
     "repetition_penalty": FREE,  # the agent loop always says 1.0
     "ignore_eos": Request("ignore_eos"),
-    "response_length": Request("max_tokens"),
+    "response_length": Request("max_tokens", required=True),
     "do_sample": Only(ON, "Set it to true: greedy decoding is no sample of the policy."),
     "calculate_log_probs": Only(ON, "Set it to true: there is nothing to compare without them.", required=True),
     "dtype": Engine("dtype"),

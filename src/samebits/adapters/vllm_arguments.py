@@ -43,6 +43,12 @@ NOT_ARGUMENTS: Final = frozenset(
 )
 """Settings that are no arguments of vLLM: environment variables, or how the engine is used."""
 
+INSIDE_ONLY: Final = frozenset({"compilation_mode", "custom_ops", "cudagraph_mode", "kv_connector", "num_gpu_blocks"})
+"""Settings that are said inside a table of vLLM's, or under another name: vLLM has no argument called so."""
+
+NO_ARGUMENT: Final = "no argument of vLLM: "
+"""Before the name of what looks like an argument and is only a setting; no row names it."""
+
 _TABLE_OF: Final = {
     setting: (argument, key)
     for argument, keys in INSIDE.items()
@@ -57,6 +63,9 @@ def settings_of(argument: str, value: Any) -> Iterator[tuple[str, Any, str]]:
 
     What a table of vLLM's says beyond the known keys comes out under its dotted path, which no row names.
     """
+    if argument in NOT_ARGUMENTS or argument in INSIDE_ONLY:
+        yield NO_ARGUMENT + argument, value, argument
+        return
     if argument not in INSIDE:
         yield RENAMED.get(argument, argument), value, argument
         return
