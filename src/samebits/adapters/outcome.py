@@ -17,8 +17,8 @@ from samebits.pins import Row
 class RequestGuard:
     """The per-request gate of a row: calls pass, or raise.
 
-    It judges the *final effective* sampling parameters, after vLLM's own defaulting, by vLLM's names; of a
-    ``SamplingParams`` object that is ``msgspec.structs.asdict(params)``.
+    It judges the *final effective* sampling parameters, after vLLM's own defaulting, by vLLM's names;
+    ``samebits.engine.vllm.final.flat`` reads them off a ``SamplingParams`` object.
     """
 
     rules: Mapping[str, Rule]
