@@ -63,6 +63,18 @@ def test_a_certified_configuration_becomes_an_engine(accepted: Callable[..., Ada
     assert adapted.validation_guard is None
 
 
+def test_a_row_that_was_never_run_is_called_so(row: Row, nemo_rl_config: dict[str, Any]) -> None:
+    never = nemo_rl(nemo_rl_config, row)
+    certified = nemo_rl(nemo_rl_config, row.model_copy(update={"status": "certified here"}))
+    assert isinstance(never, Adapted)
+    assert isinstance(certified, Adapted)
+    assert never.notes == (
+        *certified.notes,
+        "Row toy-vllm has never been run: accepted means that nothing stands in the way, not that anybody saw the bits "
+        "agree.",
+    )
+
+
 def test_origins_say_who_states_each_setting(accepted: Callable[..., Adapted]) -> None:
     origins = accepted("NeMo RL", f"{K}.max_num_seqs=8").origins
     assert origins["max_num_seqs"] == f"command line: {K}.max_num_seqs"

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from samebits.adapters import vllm_arguments
+from samebits.adapters import notes, vllm_arguments
 from samebits.adapters.configuration import ABSENT, literal
 from samebits.adapters.meaning import Reading, Stated
 from samebits.adapters.outcome import Adapted, Outcome, Refused, guard_of
@@ -114,7 +114,7 @@ def judge(
         guard=guard,
         validation_guard=guard.saying(validation) if validation else None,
         origins=origins,
-        notes=framework.notes,
+        notes=(*framework.notes, *([notes.NEVER_RUN.format(row.id)] if row.status == "never run" else [])),
     )
 
 

@@ -64,3 +64,7 @@ VERL: Final = (
     _MODEL,
     _ROLLOUT_ONLY.format("verl"),
 )
+
+NEVER_RUN: Final = (
+    "Row {} has never been run: accepted means that nothing stands in the way, not that anybody saw the bits agree."
+)
