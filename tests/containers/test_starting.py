@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import sys
 
@@ -100,6 +101,12 @@ def test_root_hands_the_run_to_the_images_user(place, monkeypatch):
     place.make()
     assert owners == {place.run: (10001, 10001), place.cache: (10001, 10001)}
     assert place.user == "10001:10001"
+
+
+def test_a_parent_outside_and_its_workers_are_one_user(place, monkeypatch):
+    monkeypatch.setattr(os, "getuid", lambda: 0)
+    monkeypatch.setattr(os, "getgid", lambda: 0)
+    assert dataclasses.replace(place, parent_outside=True).user == "0:0"
 
 
 def test_a_container_knows_its_image(place, monkeypatch):

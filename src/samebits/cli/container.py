@@ -63,7 +63,7 @@ def certify_in_image(
     admit.admit(client, order.row, order.row_sha256, running.record)
     reporter.line(f"image  {running.record.image}, as it was built")
     path = _new_folder(order, runs, run_id).absolute()
-    place = Place(row=order.row, image=running, run=path, folder=images.absolute())
+    place = Place(row=order.row, image=running, run=path, folder=images.absolute(), parent_outside=split)
     if split:
         with launching(place) as launcher:
             inside = replace(order, launcher=launcher, image=running)

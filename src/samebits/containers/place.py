@@ -41,6 +41,8 @@ class Place:
     """The run's folder, the one thing that must be writable."""
     folder: Path
     """``.images``."""
+    parent_outside: bool = False
+    """Whether a parent out here and workers inside write the same folders; then they must be the same user."""
 
     @property
     def cache(self) -> Path:
@@ -53,11 +55,12 @@ class Place:
         return (self.folder / "started" / self.image.record.image.removeprefix("sha256:")).absolute()
 
     def make(self) -> None:
-        """Make the folders; where the caller is root they become the image's user's."""
+        """Make the folders; where the caller is root they are given to whoever writes them."""
+        uid, gid = (int(part) for part in self.user.split(":"))
         for folder in (self.run, self.cache):
             folder.mkdir(parents=True, exist_ok=True)
             if os.getuid() == 0:
-                os.chown(folder, USER, USER)
+                os.chown(folder, uid, gid)
         self.known.mkdir(parents=True, exist_ok=True)
         row_id = self.image.record.row
         write_atomic(self.known / RECORD, record_path(row_id, self.folder).read_bytes())
@@ -65,8 +68,10 @@ class Place:
 
     @property
     def user(self) -> str:
-        """``uid:gid`` inside."""
-        return f"{USER}:{USER}" if os.getuid() == 0 else f"{os.getuid()}:{os.getgid()}"
+        """``uid:gid`` inside.  Even where it is root's, it has no capability, no network and a read-only system."""
+        if os.getuid() == 0 and not self.parent_outside:
+            return f"{USER}:{USER}"
+        return f"{os.getuid()}:{os.getgid()}"
 
     def mounts(self, extra: Mapping[Path, str]) -> list[tuple[Path, str, bool]]:
         """Folder or file here, path inside, and whether it is read-only; ``extra`` are read-only files."""
