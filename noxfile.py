@@ -16,15 +16,18 @@ TORCH = "torch==2.13.0"
 UV = "uv==0.13.9"
 DS4_RECIPE = "ds4-small"
 DS4_FP8KV_RECIPE = "ds4-small-fp8kv"
+MEGATRON_ROW = "cpu-megatron-0.16"
 DENSE_RECIPES = ("dense-smollm2", "dense-qwen3-small")
 
 
-def install(session: nox.Session, *, run: bool = False, test: bool = False, images: bool = False) -> None:
+def install(
+    session: nox.Session, *, run: bool = False, test: bool = False, images: bool = False, row: str = "cpu"
+) -> None:
     """The kit with its hashed requirements; torch by version only, its build is checked against the row."""
     locks = ["lock/verify.txt"]
     if run:
         session.install(TORCH)
-        locks = ["lock/cpu.txt"]
+        locks = [f"lock/{row}.txt"]
     if test or images:
         locks.append("lock/images.txt")
     if test:
@@ -40,9 +43,13 @@ def samebits(session: nox.Session, *arguments: str) -> None:
 
 
 def certify(session: nox.Session, *recipes: str) -> None:
-    """``samebits certify``; with ``-- --container`` or ``-- --split`` in the row's image, and then without torch here."""
+    """``samebits certify``; with ``-- --container`` or ``-- --split`` in the row's image, and then without torch here.
+
+    With ``-- --actor megatron`` the actor is inside Megatron-core.
+    """
     inside = bool({"--container", "--split"} & set(session.posargs))
-    install(session, run=not inside, images=inside)
+    has_megatron = any(argument.removeprefix("--actor=") == "megatron" for argument in session.posargs)
+    install(session, run=not inside, images=inside, row=MEGATRON_ROW if has_megatron else "cpu")
     samebits(session, "certify", *recipes, *session.posargs)
 
 
@@ -78,6 +85,13 @@ def tests(session: nox.Session) -> None:
     session.run("python", "-m", "pytest", "--numprocesses=2", "--dist=loadfile", *session.posargs)
 
 
+@nox.session(name="tests-megatron")
+def tests_megatron(session: nox.Session) -> None:
+    """The tests that need Megatron-core, a whole certification among them."""
+    install(session, run=True, test=True, row=MEGATRON_ROW)
+    session.run("python", "-m", "pytest", "-m", "megatron", *(session.posargs or ("tests/actor_megatron",)))
+
+
 @nox.session
 def lint(session: nox.Session) -> None:
     """Lint with ruff, check types with mypy --strict."""
@@ -98,7 +112,7 @@ def verify(session: nox.Session) -> None:
 def bench(session: nox.Session) -> None:
     """Ratios, each measured in one run on this machine."""
     install(session, run=True)
-    for script in session.posargs or ("oracle", "digest", "ops", "engine", "actor", "ds4"):
+    for script in session.posargs or ("oracle", "digest", "ops", "engine", "actor", "ds4", "gate"):
         session.run("python", f"bench/{script}.py")
 
 

@@ -6,7 +6,7 @@ what was found.  Cases marked *served* need the server's own defaults or parser,
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 GONE = object()
@@ -53,7 +53,6 @@ class Case:
     """Only the real server's parser and defaults show it."""
     status: int = 200
     """What the real server answers, once the gate lets the request through."""
-    extra: dict[str, str] = field(default_factory=dict)
 
     @property
     def id(self) -> str:
@@ -194,6 +193,7 @@ REFUSES = [
     refuses(COMPLETIONS, "{'type': 'json_object'}", response_format={"type": "json_object"}),
     refuses(CHAT, "{'type': 'json_object'}", response_format={"type": "json_object"}),
     refuses(RESPONSES, "{'format': {'type': 'json_object'}}", text={"format": {"type": "json_object"}}),
+    refuses(RESPONSES, "{'format': None, 'grammar': 'a'}", text={"format": None, "grammar": "a"}),
     *(
         refuses(COMPLETIONS, "an unknown field", **{name: value})
         for name, value in (
@@ -347,6 +347,7 @@ ROUTES_REFUSED = [
     ("POST", "/inference/v1/abort_requests"),
     ("POST", "/scale_elastic_ep"),
     ("POST", "/v1/responses/resp_1/cancel"),
+    ("GET", "/v1/responses/resp_1/input_items"),
     ("POST", "/v1/nobody-knows"),
     ("GET", "/"),
     # A known path in another spelling, or with another method.

@@ -47,6 +47,10 @@ def test_nesting_up_to_the_limit_passes():
         strict_json.loads(b'{"a": ' + b"[" * 64 + b"]" * 64 + b"}")
 
 
+def test_many_side_by_side_are_not_deep():
+    assert len(strict_json.loads(b'{"a": [' + b"{}," * 999 + b"{}]}")["a"]) == 1000
+
+
 def test_brackets_inside_strings_do_not_nest():
     assert strict_json.loads(json.dumps({"prompt": '\\"[{' * 1000}).encode()) == {"prompt": '\\"[{' * 1000}
 

@@ -82,7 +82,7 @@ async def read(scope: Scope, receive: Receive, *, limit: int = LIMIT) -> bytes:
     if max(received, size) > limit:
         raise GateError(
             "body",
-            found=f"{received} bytes",
+            found=f"{max(received, size)} bytes",
             accepted=f"at most {limit} bytes",
             next_step="Send a shorter prompt.",
         )
