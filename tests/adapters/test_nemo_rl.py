@@ -68,10 +68,10 @@ def test_a_row_that_was_never_run_is_called_so(row: Row, nemo_rl_config: dict[st
     certified = nemo_rl(nemo_rl_config, row.model_copy(update={"status": "certified here"}))
     assert isinstance(never, Adapted)
     assert isinstance(certified, Adapted)
-    assert never.notes == (
-        *certified.notes,
+    assert never.notes[:-1] == certified.notes
+    assert never.notes[-1] == (
         "Row toy-vllm has never been run: accepted means that nothing stands in the way, not that anybody saw the bits "
-        "agree.",
+        "agree."
     )
 
 
