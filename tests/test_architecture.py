@@ -61,6 +61,8 @@ def test_arrows_point_down(file: str, room: str, tree: ast.Module) -> None:
             assert file not in PROTOCOLS, f"{file} imports {name}; protocols are stdlib only"
         if parts[0] == "vllm":
             assert file.startswith(("engine/vllm", "ops/vllm")), f"{file} imports {name}"
+        if parts[0] == "megatron":
+            assert file == "actor/megatron/model.py", f"{file} imports {name}"
 
 
 def test_what_reads_a_certificate_does_not_load_torch() -> None:

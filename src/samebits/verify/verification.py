@@ -209,7 +209,9 @@ class Verification:
             table = gate.get(name) if isinstance(gate, dict) else None
             if not isinstance(table, dict):
                 raise _invalid(f"{ROW}: gate.{name}", found="nothing", accepted="a table: what the row certifies")
-            table = table | _of_family(gate, recipe.model.family, name)
+            table = table | _inner(gate, "family", recipe.model.family, name)
+            if name == "actor":
+                table |= _inner(gate, "actor_kind", recipe.actor.kind)
             try:
                 accepted = settings_gate.accepted_from_json(table, where=f"{ROW}: gate.{name}")
                 settings_gate.check(settings.model_dump(), accepted, where=f"{RECIPE}: {name}")
@@ -217,10 +219,10 @@ class Verification:
                 raise _invalid(error.field, found=error.found, accepted=error.accepted) from None
 
 
-def _of_family(gate: Any, family: str, name: str) -> dict[str, Any]:
-    """``[gate.family.FAMILY.NAME]``: what a row certifies of one model family in place of its general rule."""
+def _inner(gate: Any, *keys: str) -> dict[str, Any]:
+    """``[gate.KEY.KEY…]``: what a row certifies of one model family or actor in place of its general rule."""
     table: Any = gate
-    for key in ("family", family, name):
+    for key in keys:
         table = table.get(key, {}) if isinstance(table, dict) else {}
     return table if isinstance(table, dict) else {}
 
