@@ -199,8 +199,8 @@ def _generation_config(live: Live) -> str | list[Any]:
 
 
 def _processors(live: Live) -> list[str]:
-    """Modules of every logits processor: V1's batch holds them, in V2 they are the sampler's own."""
-    batch = getattr(live.runner, "input_batch", None)
-    found = [] if batch is None else list(batch.logitsprocs.all)
+    """Modules of every logits processor: V1's batch holds them; V2's sampler has a list of them since 0.32."""
+    batch = getattr(getattr(live.runner, "input_batch", None), "logitsprocs", None)
+    found = [] if batch is None else list(batch.all)
     found += getattr(live.runner.sampler, "logits_processors", [])
     return [type(one).__module__ for one in found]
