@@ -109,7 +109,7 @@ class MegatronActor(NativeActor):
 
     def _check_order(self, decoder: Dense) -> None:
         tokens = [0, 0]
-        batch = PackedBatch([tokens], len(tokens), device=self._policy.ops.device)
+        batch = PackedBatch([tokens], self._policy.max_model_len, device=self._policy.ops.device)
         alone = Tokens(request_id="order", token_ids=tokens, prompt_length=1, group=0)
         layout.check_order(
             self._model,
