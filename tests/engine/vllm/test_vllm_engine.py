@@ -363,3 +363,43 @@ def test_every_configuration_of_that_table_is_refused_by_the_gate():
     assert {settings_of.get(name, name) for name in OUTCOMES} - refused == no_setting
     assert not no_setting & settings().keys()
     assert seeded_config(MODEL)["vocab_size"] == VOCAB
+
+
+MAMBA2 = {
+    "architectures": ["Mamba2ForCausalLM"],
+    "model_type": "mamba2",
+    "torch_dtype": "bfloat16",
+    "hidden_size": 128,
+    "num_hidden_layers": 2,
+    "state_size": 64,
+    "num_heads": 8,
+    "head_dim": 32,
+    "n_groups": 1,
+    "expand": 2,
+    "conv_kernel": 4,
+    "vocab_size": 512,
+    "chunk_size": 64,
+    "layer_norm_epsilon": 1e-5,
+    "tie_word_embeddings": True,
+    "hidden_act": "silu",
+    "use_bias": False,
+    "use_conv_bias": True,
+}
+
+
+def test_mamba2_under_the_flag_is_refused_by_vllm_itself(stack, tmp_path):
+    """The gate refuses it in any case; here the real engine is built, and raises."""
+    (tmp_path / "config.json").write_text(json.dumps(MAMBA2))
+    done = subprocess.run(
+        stack.command("samebits.engine.vllm.unsupported", str(tmp_path), "--flag"),
+        env=stack.environment(1),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    found = json.loads(done.stdout.strip().splitlines()[-1])
+    assert (found["vllm"], found["device"], found["model_type"]) == ("0.32.0", "cpu", "mamba2")
+    assert (found["stage"], found["error"]) == ("construction", "RuntimeError")
+    assert found["message"] == "VLLM batch_invariant mode is not supported for MAMBA2_ATTN."
+    assert found["place"].startswith("vllm/v1/attention/selector.py:")

@@ -49,7 +49,7 @@ def variables(settings: VllmSettings, device: Device) -> dict[str, str]:
         "VLLM_USE_V2_MODEL_RUNNER": _flag(settings.model_runner == "V2"),
         # Off, repeats agree at 44 co-resident sequences too (vllm#51187).
         "VLLM_USE_FLASHINFER_SAMPLER": _flag(settings.flashinfer_sampler),
-        # The engine core in this process: see docs/adr/010-vllm-in-process.md.
+        # The engine core in this process: see docs/adr/008-vllm-in-process.md.
         "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
         # No plugin of somebody else's: an installed one may replace a kernel, a scheduler or a model.
         "VLLM_PLUGINS": "",
