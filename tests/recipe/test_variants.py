@@ -44,6 +44,11 @@ def test_a_recipe_without_one():
         recipe.with_actor("ds4-small", "megatron")
     assert str(caught.value) == (
         "--actor: found 'megatron' for ds4-small, whose actor is 'native'; accepted: dense-qwen3-small-megatron, "
-        "dense-smollm2-megatron. Name one of these recipes, or write ds4-small-megatron.toml: a recipe states its own "
-        "actor."
+        "dense-smollm2-megatron. Name one of these recipes, or leave --actor out: a recipe states its own actor."
     )
+
+
+def test_an_unknown_kind():
+    with pytest.raises(InputError) as caught:
+        recipe.with_actor("dense-smollm2", "megatorn")
+    assert str(caught.value) == ("--actor: found 'megatorn'; accepted: native, megatron. Use one of these kinds.")

@@ -8,14 +8,17 @@ from samebits.errors import InputError
 from samebits.recipe.files import known, load
 
 NATIVE: Final = "native"
+KINDS: Final = (NATIVE, "megatron")
 
 
 def with_actor(path_or_id: str, kind: str) -> str:
     """The id or path of the recipe ``path_or_id`` with an actor of ``kind``: itself, or the one called ``ID-KIND``.
 
     Raises:
-        InputError: there is none.
+        InputError: no such kind, or no such recipe.
     """
+    if kind not in KINDS:
+        raise InputError("--actor", found=repr(kind), accepted=", ".join(KINDS), next_step="Use one of these kinds.")
     loaded, _ = load(path_or_id)
     if loaded.actor.kind == kind:
         return path_or_id
@@ -28,6 +31,6 @@ def with_actor(path_or_id: str, kind: str) -> str:
     raise InputError(
         "--actor",
         found=f"{kind!r} for {loaded.id}, whose actor is {loaded.actor.kind!r}",
-        accepted=", ".join(of_kind) or "native",
-        next_step=f"Name one of these recipes, or write {loaded.id}-{kind}.toml: a recipe states its own actor.",
+        accepted=", ".join(of_kind),
+        next_step="Name one of these recipes, or leave --actor out: a recipe states its own actor.",
     )
