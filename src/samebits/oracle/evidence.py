@@ -30,7 +30,7 @@ _READ_BYTES = 1 << 18
 _THRIFT: Final = {"thrift_string_size_limit": 1 << 17, "thrift_container_size_limit": 1 << 20}
 """What a footer may make its reader allocate: bytes of a text, elements of a list."""
 
-COMPANIONS = ("recipe.toml", "row.toml")
+COMPANIONS = ("recipe.toml", "row.toml", "image.manifest.json")
 """Files that lie in the folder too; they are subjects of the certificate, not tables."""
 
 
