@@ -19,7 +19,8 @@ LEVELS = {
     3: {"models", "integrity", "oracle", "gate", "certificate", "workload"},
     4: {"verify", "engine", "actor", "adapters"},
     5: {"certify", "containers"},
-    6: {"cli"},
+    6: {"replay"},
+    7: {"cli"},
 }
 LEVEL_OF = {room: level for level, rooms in LEVELS.items() for room in rooms}
 TORCH_ROOMS = {"engine", "actor", "models", "ops", "integrity"}
