@@ -135,8 +135,8 @@ EXTRA = (
     ("command", "found"),
     [
         (EXTRA, "extra package evil"),
-        (f"printf x >>{SITE}/numpy/linalg/lapack_lite.*.so", "another library "),
-        (f"cp {SITE}/numpy/linalg/lapack_lite.*.so /opt/samebits/lib/libgomp.so.1", "extra library lib/libgomp.so.1"),
+        (f"for file in {SITE}/numpy/linalg/_umath_linalg.*.so; do printf x >>$file; done", "another library "),
+        (f"cp {SITE}/numpy/linalg/_umath_linalg.*.so /opt/samebits/lib/libgomp.so.1", "extra library lib/libgomp.so.1"),
     ],
 )
 def test_an_image_that_was_changed_certifies_nothing(known, changed, command, found):
