@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from actor import tiny
+from samebits.actor.actor import NativeActor
 from samebits.models import open_decoder, seeded_config, seeded_weights
 from samebits.ops import open_op_set
 from samebits.ops.opset import OpSet
-from samebits.recipe import MegatronActor as Settings
-from samebits.recipe.model import Model
+from samebits.recipe import Actor, ActorSettings, Model
+from samebits.recipe import MegatronActor as Megatron
 
 SETTINGS = {**tiny.SETTINGS, "kind": "megatron"}
 
@@ -34,18 +35,15 @@ def megatron(model: Model, ops: OpSet | str = "native", **settings):
     """An actor inside Megatron; imports it."""
     from samebits.actor.megatron.actor import MegatronActor  # noqa: PLC0415  # tests without Megatron import this file
 
-    return MegatronActor(
-        open_decoder(seeded_config(model)),
-        seeded_weights(model),
-        open_op_set(ops) if isinstance(ops, str) else ops,
-        Settings(**{**SETTINGS, **settings}),
-        tiny.SLOTS,
-    )
+    return _build(MegatronActor, Megatron(**{**SETTINGS, **settings}), model, ops)
 
 
 def native(model: Model, ops: OpSet | str = "native", **settings):
     """The reference."""
-    if isinstance(ops, str):
-        return tiny.actor(model, ops, **settings)
-    made = tiny.actor(model, **settings)
-    return type(made)(open_decoder(seeded_config(model)), seeded_weights(model), ops, made._settings, tiny.SLOTS)
+    return _build(NativeActor, Actor(**{**tiny.SETTINGS, **settings}), model, ops)
+
+
+def _build(kind: type[NativeActor], settings: ActorSettings, model: Model, ops: OpSet | str) -> NativeActor:
+    chosen = open_op_set(ops) if isinstance(ops, str) else ops
+    weights = {name: weight.to(chosen.device) for name, weight in seeded_weights(model).items()}
+    return kind(open_decoder(seeded_config(model)), weights, chosen, settings, tiny.SLOTS)
