@@ -1,6 +1,6 @@
 """What the request gate adds to a request: the gate alone, and inside the real ``vllm serve``.
 
-``python bench/gate.py [--requests 200]`` prints one JSON line.  *over_parsing* is the time of the gate alone over the
+``python bench/gate.py [--requests 100]`` prints one JSON line.  *over_parsing* is the time of the gate alone over the
 time of ``json.loads`` on the same body, which no gate can do without.  With ``SAMEBITS_VLLM_PYTHON`` naming the
 interpreter of an environment with vLLM, *over_ungated* is the latency with both of the gate's checks over that without,
 requests taking turns on one server (medians, of the differences between neighbours): one token, the worst case for a
@@ -180,7 +180,7 @@ def wait(port: int, process: subprocess.Popen[bytes], log: Path) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--requests", type=int, default=200)
+    parser.add_argument("--requests", type=int, default=100)
     options = parser.parse_args()
     python = os.environ.get("SAMEBITS_VLLM_PYTHON")
     line = {

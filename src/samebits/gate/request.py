@@ -82,7 +82,7 @@ RULES: Final[Mapping[str, Rule]] = {
     "trace_decode_token_ids": UNSET,  # forces every token
     "repetition_detection": UNSET,
     # How many, and from which random stream.
-    "n": only(1),  # more would share one seed
+    "n": only(1),  # more take their seeds from the engine: it counts up from the request's
     "best_of": or_unset(only(1)),
     "seed": whole(0, SEED_MAX),  # without one a draw comes from a stream that the batch shares
     # Where a response ends.
