@@ -21,9 +21,9 @@ import torch
 from samebits.actor.actor import NativeActor
 from samebits.actor.determinism import be_deterministic
 from samebits.actor.protocol import Tokens
-from samebits.actor.settings import Settings
 from samebits.models import open_decoder
 from samebits.ops import open_op_set
+from samebits.recipe import Actor
 
 VOCABULARY, HIDDEN, INNER, KEYS = 49152, 576, 1536, 192
 LENGTHS = [64, 96, 71, 83, 78, 90, 69, 88]
@@ -100,7 +100,7 @@ def main() -> None:
         for name, shape in decoder.parameter_shapes().items()
     }
     parameters = sum(weight.numel() for weight in weights.values())
-    settings = Settings(learning_rate=1e-5, recompute_pack=PACK, train_pack=PACK + 1, threads=options.threads)
+    settings = Actor(learning_rate=1e-5, recompute_pack=PACK, train_pack=PACK + 1, threads=options.threads)
     actor = NativeActor(decoder, weights, open_op_set("native"), settings, 128)
     del weights
     mm = products(options.layers)

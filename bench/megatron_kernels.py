@@ -1,8 +1,8 @@
 """Whether Megatron's persistent matmul and vLLM's give the same bits: an observation, on a GPU.
 
 ``python bench/megatron_kernels.py`` prints one JSON line for each shape: elements that differ, and for each of the two
-elements that differ between a batch and its rows alone.  Both descend from thinking-machines-lab/batch_invariant_ops; their
-tiles are chosen apart.  Needs an environment with a GPU, vLLM and Megatron-core.
+elements that differ between a batch and its rows alone.  Both descend from thinking-machines-lab/batch_invariant_ops;
+their tiles are chosen apart.  Needs an environment with a GPU, vLLM and Megatron-core.
 """
 
 from __future__ import annotations
