@@ -172,7 +172,7 @@ CASES: Final[tuple[Case, ...]] = (
         "another codec",
         _copied("sampler", compression="snappy"),
         FINDINGS,
-        "sampler.parquet: row group 0, token_id: found compression SNAPPY; accepted: ZSTD",
+        "sampler.parquet: row group 0, token_id: found compression 1; accepted: 6, zstd",
     ),
     case(
         "another encoding",

@@ -17,9 +17,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from samebits.errors import InputError, SamebitsError
-from samebits.oracle import limits, pages
+from samebits.oracle import footer, limits, pages
 from samebits.oracle.columns import Int32, values
-from samebits.oracle.pages import PageFault
+from samebits.oracle.footer import Group, PageFault
 from samebits.oracle.tables import TABLES
 
 BATCH_ROWS = 1 << 17
@@ -48,6 +48,7 @@ class EvidenceReader:
         self.folder = folder
         self._error = error
         self._check_folder()
+        self._groups: dict[str, list[Group]] = {}
         self._rows = {name: self._check_schema(name) for name in TABLES}
 
     def rows(self, table: str) -> int:
@@ -76,14 +77,43 @@ class EvidenceReader:
         except (pa.ArrowException, OSError) as fault:
             raise self._unreadable(path, fault) from None
 
+    def distinct(
+        self, table: str, columns: Sequence[str], sides: Sequence[str], *, codes_for: Sequence[str] = ()
+    ) -> Iterator[dict[str, pa.Array]]:
+        """As :meth:`batches`, by column, a row group at a time; those of ``sides`` that are the same are one array.
+
+        In a run that passes, several columns of one type hold the same values, and the writer gave them the same bytes.
+        Bytes that are the same are decoded once: whoever compares the columns next finds one object.
+        """
+        path = self._path(table)
+        try:
+            with (
+                path.open("rb") as raw,
+                pq.ParquetFile(
+                    path, read_dictionary=list(codes_for), pre_buffer=False, buffer_size=_READ_BYTES, **_THRIFT
+                ) as file,
+            ):
+                same = pages.SameBytes(raw)
+                for group in self._groups[table]:
+                    stands_for = same.stands_for(group, sides)
+                    wanted = [name for name in columns if stands_for.get(name, name) == name]
+                    for batch in file.iter_batches(batch_size=BATCH_ROWS, columns=wanted, row_groups=[group.number]):
+                        found = dict(zip(batch.schema.names, batch.columns, strict=True))
+                        for name, column in found.items():
+                            _check_text(name, column)
+                        yield {name: found[stands_for.get(name, name)] for name in columns}
+        except PageFault as fault:
+            raise self._beyond(path, fault) from None
+        except (pa.ArrowException, OSError) as fault:
+            raise self._unreadable(path, fault) from None
+
     def records(self, table: str) -> Iterator[dict[str, object]]:
         """``table`` row by row, for the tables that a person could read: everything but tokens and probes.
 
         A text that stands in many rows is one object.
         """
-        texts = [field.name for field in TABLES[table] if field.type == pa.string()]
         room = limits.TEXTS_BYTES
-        for batch in self.batches(table, codes_for=texts):
+        for batch in self.batches(table, codes_for=_texts(table)):
             columns: list[list[object]] = []
             for column in batch.columns:
                 if isinstance(column, pa.DictionaryArray):
@@ -161,9 +191,10 @@ class EvidenceReader:
     def _check_schema(self, table: str) -> int:
         path = self._path(table)
         try:
-            pages.check_footer(path)
+            footer.read(path)
             with pq.ParquetFile(path, **_THRIFT) as file:
-                metadata, found = file.metadata, file.schema_arrow
+                # Nothing else of the metadata is asked of pyarrow: see samebits.oracle.footer.
+                rows, found = int(file.metadata.num_rows), file.schema_arrow
         except PageFault as fault:
             raise (self._beyond(path, fault) if fault.part else self._unreadable(path, fault.found)) from None
         except (pa.ArrowException, OSError) as fault:
@@ -177,11 +208,10 @@ class EvidenceReader:
                 accepted=accepted,
                 next_step="This file was not written by this version of the kit.",
             )
-        rows = int(metadata.num_rows)
         try:
             if not 0 <= rows <= limits.ROWS[table]:
                 raise PageFault("", f"{rows} rows", f"at most {limits.ROWS[table]}")  # noqa: TRY301 - one handler
-            pages.check_pages(path, metadata)
+            self._groups[table] = pages.check(path, TABLES[table].names, set(_texts(table)))
         except PageFault as fault:
             raise self._beyond(path, fault) from None
         except OSError as fault:
@@ -204,6 +234,10 @@ class EvidenceReader:
             accepted="a whole Parquet file",
             next_step="Get the evidence again; this copy is damaged.",
         )
+
+
+def _texts(table: str) -> list[str]:
+    return [field.name for field in TABLES[table] if field.type == pa.string()]
 
 
 def _check_text(name: str, column: pa.Array) -> None:

@@ -7,7 +7,7 @@ trajectories table.  Both are streams in the same order, so one walk over both i
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -31,6 +31,7 @@ TOKEN_COLUMNS: Final = (
     "mask",
     *(f"{side}_bits" for side in SIDES),
 )
+SIDE_COLUMNS: Final = TOKEN_COLUMNS[-len(SIDES) :]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -69,27 +70,27 @@ class Layout:
         self._runs = 0
         # Changes of arm or round so far.
 
-    def blocks(self, batch: pa.RecordBatch) -> Iterator[Block]:
-        """The rows of ``batch``, which follows the batch of the previous call."""
-        count = batch.num_rows
+    def blocks(self, batch: Mapping[str, pa.Array]) -> Iterator[Block]:
+        """Rows by column, which follow those of the previous call; equal sides may be one and the same array."""
+        count = len(batch["arm"])
         if count == 0:
             return
-        arm_codes, arms = codes(batch.column("arm"), ARMS)
-        columns = {
-            name: values(batch.column(name), np.int32) for name in ("round", "trajectory", "position", "token_id")
-        }
+        arm_codes, arms = codes(batch["arm"], ARMS)
+        columns = {name: values(batch[name], np.int32) for name in ("round", "trajectory", "position", "token_id")}
         self._reader.check_rounds("tokens", columns["round"])
-        mask = booleans(batch.column("mask"))
-        sides = {side: batch.column(f"{side}_bits") for side in SIDES}
+        mask = booleans(batch["mask"])
+        sides = {side: batch[f"{side}_bits"] for side in SIDES}
         rollout = values(sides["rollout"], np.uint32)
-        patterns = {
-            side: rollout if are_same_bytes(column, sides["rollout"]) else values(column, np.uint32)
-            for side, column in sides.items()
-        }
-        present = {
-            side: mask if is_valid_where(column, batch.column("mask")) else valid(column)
-            for side, column in sides.items()
-        }
+        patterns, present = {"rollout": rollout}, dict[str, Bools]()
+        for side, column in sides.items():
+            twin = next((other for other in present if sides[other] is column), None)
+            if twin is not None:
+                patterns[side], present[side] = patterns[twin], present[twin]
+                continue
+            if side not in patterns:
+                same = are_same_bytes(column, sides["rollout"])
+                patterns[side] = rollout if same else values(column, np.uint32)
+            present[side] = mask if is_valid_where(column, batch["mask"]) else valid(column)
         starts = self._segment_starts(arm_codes, arms, columns)
         found = np.stack(
             [arms[arm_codes[starts]], *(columns[name][starts] for name in ("round", "trajectory"))], axis=1

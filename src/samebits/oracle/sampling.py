@@ -24,7 +24,7 @@ def _number_or_none(*accepted: float) -> Accepts:
 
 
 def _absent(value: Any) -> bool:
-    return value is None or (isinstance(value, list | dict) and not value)
+    return value is None or (isinstance(value, list | dict | str) and not value)
 
 
 def _anything(value: Any) -> bool:

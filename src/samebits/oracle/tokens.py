@@ -14,7 +14,7 @@ from samebits.oracle.compare import Agreement, Locate, Pair
 from samebits.oracle.digests import SIDES, SideDigests
 from samebits.oracle.evidence import EvidenceReader
 from samebits.oracle.findings import Comparison, Faults, Mismatch
-from samebits.oracle.layout import ARMS, TOKEN_COLUMNS, Block, Layout
+from samebits.oracle.layout import ARMS, SIDE_COLUMNS, TOKEN_COLUMNS, Block, Layout
 from samebits.oracle.observe import INFINITY, Informativeness, largest_magnitude
 from samebits.oracle.prefetch import prefetched
 
@@ -88,8 +88,8 @@ def measure(reader: EvidenceReader) -> Tokens:
 
 
 def _blocks(reader: EvidenceReader, layout: Layout) -> Iterator[Block]:
-    for batch in prefetched(reader.batches("tokens", TOKEN_COLUMNS, codes_for=("arm",))):
-        yield from layout.blocks(batch)
+    for columns in prefetched(reader.distinct("tokens", TOKEN_COLUMNS, SIDE_COLUMNS, codes_for=("arm",))):
+        yield from layout.blocks(columns)
 
 
 def _add(arm: ArmTokens, block: Block, digests: SideDigests) -> None:

@@ -48,10 +48,10 @@ def _as_asked(measured: Measured, recipe: Recipe) -> list[Check]:
                 return [Check(name="configuration.as-asked", rule=8, status="not_run", exercised=0, detail=detail)]
             settings = {name for name in said if name.startswith(_PREFIX)}
             for name in sorted(wanted.keys() | settings):
-                exercised += 1
                 asked = json.dumps(wanted[name], sort_keys=True) if name in wanted else "nothing"
                 if name not in said and name not in stated[worker]:
                     continue  # a setting that the recipe leaves at its default, and that its kit did not have yet
+                exercised += 1
                 if said.get(name, "nothing") != asked:
                     faults.add(
                         f"the {arm} {worker} says {name[:80]!r} is {said.get(name, 'nothing')[:80]!r}, not {asked}"
