@@ -160,8 +160,19 @@ def reopen(path: Path) -> Iterator[RunFolder]:
     Raises:
         InputError: no manifest, a damaged one, or another process is running it.
     """
+    manifest = read_manifest(path)
+    with _owned(path):
+        yield RunFolder(path, manifest)
+
+
+def read_manifest(path: Path) -> Manifest:
+    """What the run in folder ``path`` has done so far.
+
+    Raises:
+        InputError: no manifest, or a damaged one.
+    """
     try:
-        manifest = _parse((path / MANIFEST).read_text())
+        return _parse((path / MANIFEST).read_text())
     except (OSError, ValueError, RecursionError) as error:
         raise InputError(
             f"run folder {path}",
@@ -169,11 +180,10 @@ def reopen(path: Path) -> Iterator[RunFolder]:
             accepted="the folder of an unfinished run",
             next_step="Name a folder under runs/, or start a new run.",
         ) from None
-    with _owned(path):
-        yield RunFolder(path, manifest)
 
 
 _NEEDED: Final[Mapping[str, Mapping[str, type]]] = {
+    "surveyed": {"computing": list, "limitations": list, "environment": dict},
     "construct": {"prepared": dict},
     "round": {"stepped": bool, "weights_sha256": str},
     "measured": {"on": str},
@@ -198,7 +208,9 @@ def _parse(text: str) -> Manifest:
         if type(data.get(name)) is not kind:
             raise ValueError(f"{name} is not a {kind.__name__}")
     for phase, found in data["phases"].items():
-        needed = _NEEDED.get("round" if "-round-" in phase else phase, {})
+        # A baseline is only timed: nothing of it is repeated.
+        is_round = "-round-" in phase and not phase.startswith("baseline")
+        needed = _NEEDED.get("round" if is_round else phase, {})
         if not isinstance(found, dict) or not all(isinstance(found.get(key), kind) for key, kind in needed.items()):
             raise ValueError(f"phase {phase} is not a phase")
     if not all(isinstance(digest, str) and Path(name).name == name for name, digest in data["parts"].items()):

@@ -15,6 +15,7 @@ from samebits.certify.folder import Manifest, RunFolder
 from samebits.certify.order import Order
 from samebits.certify.phases import measure
 from samebits.certify.reporter import Reporter
+from samebits.environment import describe
 from samebits.errors import InputError
 from samebits.oracle import EvidenceWriter, Findings, judge
 from samebits.spool import reaping
@@ -60,6 +61,8 @@ def resume(order: Order, path: Path, *, reporter: Reporter) -> Finished:
 
     Raises:
         InputError: the kit is no longer the one that the run began with, or the folder holds no run.
+
+    A run that has measured everything is judged by whatever kit is here, on any machine: so will every verifier do.
     """
     with folder.reopen(path) as run:
         began = run.manifest
@@ -68,7 +71,7 @@ def resume(order: Order, path: Path, *, reporter: Reporter) -> Finished:
             ("row", began.row_sha256, order.row_sha256),
             ("kit", began.kit_sha256, pins.kit_sha256()),
         ):
-            if before != now:
+            if before != now and not (what == "kit" and run.is_done("measured")):
                 raise InputError(
                     f"{path}: {what}",
                     found=f"sha256 {now}",
@@ -76,7 +79,7 @@ def resume(order: Order, path: Path, *, reporter: Reporter) -> Finished:
                     next_step="Restore it, or start a new run.",
                 )
         image.require_same(order, run.evidence)
-        if not run.is_done("judged"):
+        if not run.is_done("measured"):
             began.resumed = True
             run.save()
         return _execute(order, run, reporter)
@@ -105,7 +108,11 @@ def _measured_and_judged(order: Order, run: RunFolder, reporter: Reporter) -> Fi
         run.finish(
             "surveyed",
             computing=[asdict(one) for one in found.computing],
-            limitations=[finding.limitation for finding in found.findings if finding.limitation],
+            limitations=[
+                *pins.limitations(order.row, pins.look()),
+                *(finding.limitation for finding in found.findings if finding.limitation),
+            ],
+            environment=describe(),
         )
         measure(order, run, reporter)
         # A clock that was set back must not leave a run that ends before it began: no certificate can say that.
@@ -116,6 +123,11 @@ def _measured_and_judged(order: Order, run: RunFolder, reporter: Reporter) -> Fi
     statement.write(order, run, findings)
     run.finish("judged", verdict=findings.verdict)
     return findings
+
+
+def is_measured(path: Path) -> bool:
+    """Whether the run in folder ``path`` has only to be judged: then no worker of it will start again."""
+    return "measured" in folder.read_manifest(path).phases
 
 
 def _run_id(text: str) -> str:

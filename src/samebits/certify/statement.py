@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Final
 
-from samebits import __version__, certificate, pins
+from samebits import __version__, certificate
 from samebits.certificate import Kit, Material, Predicate, Resource, Run
 from samebits.certify import image
 from samebits.certify.arm import Arm, ArmName
 from samebits.certify.folder import RunFolder
 from samebits.certify.order import Order
 from samebits.certify.round import Rows
-from samebits.environment import describe
 from samebits.oracle import Findings, fact_rows
 from samebits.recipe import Recipe
 
@@ -48,7 +47,7 @@ def write(order: Order, run: RunFolder, findings: Findings) -> None:
             *_loaded(libraries),
             *image.resources(order),
         ],
-        environment=describe(),
+        environment=surveyed["environment"],
         run=Run(
             id=manifest.run_id,
             startedOn=manifest.started_on,
@@ -58,7 +57,7 @@ def write(order: Order, run: RunFolder, findings: Findings) -> None:
         ),
         seeds={"model": str(order.recipe.model.seed), "workload": str(order.recipe.workload.seed)},
         reproduces=None,
-        limitations=[*SCOPE, *_limitations(order, surveyed)],
+        limitations=[*SCOPE, *surveyed["limitations"]],
         findings=findings.to_dict(),
     )
     subjects = certificate.subjects_of(sorted(run.evidence.iterdir()))
@@ -90,11 +89,6 @@ def _loaded(libraries: Mapping[str, Mapping[str, str]]) -> list[Resource]:
         Resource(name=f"loaded/{name}", digest={"sha256": digest}, annotations={"workers": ", ".join(sides)})
         for (name, digest), sides in sorted(workers.items())
     ]
-
-
-def _limitations(order: Order, surveyed: Mapping[str, Any]) -> Sequence[str]:
-    inside = [] if order.image is None else pins.image.limitations(order.image.record)
-    return [*pins.limitations(order.row, pins.look()), *surveyed["limitations"], *inside]
 
 
 def now() -> str:

@@ -86,7 +86,8 @@ def certify(
                     order, split=split, runs=runs, run_id=run_id, images=images, reporter=reporter
                 )
             else:
-                order = replace(order, launcher=stack_launcher(order.row, stack, reporter))
+                if not (resume and run_room.is_measured(resume)):
+                    order = replace(order, launcher=stack_launcher(order.row, stack, reporter))
                 finished = (
                     run_room.resume(order, resume, reporter=reporter)
                     if resume

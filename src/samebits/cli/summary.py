@@ -119,7 +119,7 @@ def _overhead(overhead: Mapping[str, Any]) -> str:
     if overhead["ratio"] is None:
         return "not measured"
     budget = f"budget {overhead['budget']}" if overhead["budget"] else "no budget on this row"
-    return f"{overhead['ratio']} × the control arm's step time ({budget})"
+    return f"{overhead['ratio']} × the unaligned step time ({budget})"
 
 
 def _reasons(reasons: Sequence[str]) -> list[RenderableType]:
