@@ -31,7 +31,7 @@ def as_user(monkeypatch):
 def test_a_worker_is_a_docker_command(place, made, tmp_path):
     _, said, folder = made
     command = launcher.ContainerLauncher(place, tmp_path / "ids").command("samebits.engine.worker", "/spool")
-    run, cache = tmp_path / "runs" / "one", folder / "cache"
+    run, cache = tmp_path / "runs" / "one", folder / "cache" / "1000"
     known = folder / "started" / said.image.removeprefix("sha256:")
     names = [word for word in command if word.startswith("--env=") and "=" not in word.removeprefix("--env=")]
     assert "--env=OMP_NUM_THREADS" in names
@@ -99,7 +99,7 @@ def test_root_hands_the_run_to_the_images_user(place, monkeypatch):
     monkeypatch.setattr(os, "getuid", lambda: 0)
     monkeypatch.setattr(os, "chown", lambda path, uid, gid: owners.update({path: (uid, gid)}))
     place.make()
-    assert owners == {place.run: (10001, 10001), place.cache: (10001, 10001)}
+    assert owners == {place.run: (10001, 10001), place.folder / "cache" / "10001": (10001, 10001)}
     assert place.user == "10001:10001"
 
 

@@ -46,8 +46,8 @@ class Place:
 
     @property
     def cache(self) -> Path:
-        """Weights, made once; each file's digest is checked before it is used."""
-        return (self.folder / "cache").absolute()
+        """Weights, made once for each user; each file's digest is checked before it is used."""
+        return (self.folder / "cache" / self.user.partition(":")[0]).absolute()
 
     @property
     def known(self) -> Path:
