@@ -111,10 +111,31 @@ def verify(session: nox.Session) -> None:
 
 
 @nox.session
+def faults(session: nox.Session) -> None:
+    """Seeded faults through the whole path: which check caught each; ``-- --only PATTERN`` chooses."""
+    install(session, run=True, test=True)
+    session.run("python", "-m", "faults", *session.posargs, env={"PYTHONPATH": "tests"})
+
+
+@nox.session
+def crashes(session: nox.Session) -> None:
+    """Runs that are killed and taken up again: a dozen, or ``-- --boundaries --random 200``."""
+    install(session, run=True, test=True)
+    session.run("python", "-m", "crashes", *session.posargs, env={"PYTHONPATH": "tests"})
+
+
+@nox.session
+def fuzz(session: nox.Session) -> None:
+    """A new campaign of 100,000 inputs over every reader of foreign files; --seed N repeats one. No torch."""
+    install(session, test=True)
+    session.run("python", "-m", "fuzz", *session.posargs, env={"PYTHONPATH": "tests"})
+
+
+@nox.session
 def bench(session: nox.Session) -> None:
     """Ratios, each measured in one run on this machine."""
     install(session, run=True)
-    for script in session.posargs or ("oracle", "digest", "ops", "engine", "actor", "ds4", "gate"):
+    for script in session.posargs or ("oracle", "digest", "ops", "engine", "actor", "ds4", "gate", "scale"):
         session.run("python", f"bench/{script}.py")
 
 
@@ -144,6 +165,10 @@ def full(session: nox.Session) -> None:
     """Every test, one at a time, then every recipe, FP8 cache rows included, which CI leaves out for time."""
     install(session, run=True, test=True)
     session.run("python", "-m", "pytest")
+    session.run("python", "-m", "faults", env={"PYTHONPATH": "tests"})
+    session.run("python", "-m", "crashes", "--boundaries", "--random", "200", env={"PYTHONPATH": "tests"})
+    session.run("python", "-m", "fuzz", env={"PYTHONPATH": "tests"})
+    session.run("python", "bench/scale.py", "--tokens", "1000000", "10000000", "100000000")
     samebits(session, "certify", DS4_RECIPE, DS4_FP8KV_RECIPE, *DENSE_RECIPES)
     # The image of the row cpu built twice, bit for bit; ends with 3, and so do we, where no Docker engine can be had.
     session.run("bash", "images/ci.sh", "--twice", external=True, env={"NOX": f"{sys.executable} -m nox"})

@@ -349,7 +349,7 @@ CASES: Final[tuple[Case, ...]] = (
         CERTIFICATE,
         (
             "one.sigstore.json: statement: predicate: findings: found {…}; accepted: an object whose "
-            "'verdict' is one of passed, failed, vacuous, refused"
+            "'verdict' is one of passed, failed, vacuous"
         ),
     ),
     case(
