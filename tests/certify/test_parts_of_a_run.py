@@ -197,3 +197,17 @@ def test_a_file_where_the_run_folder_belongs(tmp_path: Path) -> None:
     with pytest.raises(InputError) as raised, folder.create(tmp_path / "run", manifest()):
         pass
     assert raised.value.found == "File exists"
+
+
+def test_what_a_killed_process_left_half_written_is_swept_away(tmp_path: Path) -> None:
+    with folder.create(tmp_path / "run", manifest()) as run:
+        kept = {path.relative_to(run.path) for path in run.path.rglob("*")}
+        for name in (
+            ".run.json.k3j4",
+            ".certificate.sigstore.json.x",
+            ".weights.safetensors.7.partial",
+            "certificate.evidence/.tokens.parquet.partial",
+        ):
+            (run.path / name).touch()
+    with folder.reopen(tmp_path / "run") as run:
+        assert {path.relative_to(run.path) for path in run.path.rglob("*")} == kept

@@ -72,6 +72,25 @@ def test_a_stranger_verifies_it(whole: tuple[Ended, Path], home: Path) -> None:
     assert bases == {"derived", "attested"}
 
 
+def test_a_replay_confirms_it(whole: tuple[Ended, Path], home: Path) -> None:
+    key = home / "config" / "samebits" / "keys" / "default.pub.pem"
+    path = whole[1] / "certificate.sigstore.json"
+    ended = samebits("replay", path, "--key", key, "-k", "3", "--seed", "1", "--rounds", "2", "--json", home=home)
+    assert ended.code == 0, ended.stdout
+    replayed = ended.json
+    assert (replayed["verdict"], replayed["differences"], replayed["sameKit"]) == ("confirmed", [], True)
+    assert replayed["coverage"]["rounds"] == 2
+    assert replayed["coverage"]["compared"]["recompute"] == replayed["coverage"]["compared"]["train"] > 0
+    assert [chance["probability"] for chance in replayed["chances"]] == ["0.2500", "0.4545"]
+
+
+def test_what_does_not_verify_is_not_replayed(whole: tuple[Ended, Path], home: Path, tmp_path: Path) -> None:
+    samebits("keygen", "other", "--folder", tmp_path, home=home)
+    certificate = whole[1] / "certificate.sigstore.json"
+    ended = samebits("replay", certificate, "--key", tmp_path / "other.pub.pem", "--json", home=home)
+    assert (ended.code, ended.json["error"]) == (2, "invalid")
+
+
 def test_another_key_is_not_believed(whole: tuple[Ended, Path], home: Path, tmp_path: Path) -> None:
     samebits("keygen", "stranger", "--folder", tmp_path, home=home)
     certificate = whole[1] / "certificate.sigstore.json"

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import random
+import re
 import signal
 import sys
 import tempfile
@@ -17,6 +19,7 @@ if __name__ == "__main__":
     warm.clean_start()
 
 from .crash import Crash, Ward
+from .troubles import TROUBLES, endure
 
 PHASES = (
     "construct",
@@ -54,14 +57,21 @@ def main() -> int:
     parser.add_argument("--random", type=int, default=0, metavar="N", help="so many at random instants besides")
     parser.add_argument("--seed", type=int, default=0, help="of the random instants")
     parser.add_argument("--boundaries", action="store_true", help="every victim after every phase, not a dozen")
+    parser.add_argument("--troubles", default="", help="the machine's troubles whose name matches this pattern")
+    parser.add_argument("--none", action="store_true", help="no crashes but the random ones")
     parser.add_argument("--json", action="store_true", help="print JSON")
     asked = parser.parse_args()
     warm.preload()
     with tempfile.TemporaryDirectory(prefix="samebits-crashes-") as folder:
         ward = Ward(Path(folder))
         results = []
-        for crash in _crashes(asked):
-            result = ward.survive(crash)
+        for result in itertools.chain(
+            (ward.survive(crash) for crash in _crashes(asked)),
+            (endure(ward, trouble) for trouble in TROUBLES if re.search(asked.troubles, trouble.name)),
+        ):
+            if result is None:
+                print("a trouble that this machine cannot make: not run", file=sys.stderr)  # noqa: T201
+                continue
             results.append(result)
             mark = "; ".join(result.wrong) or f"survived, {result.done} phases kept, {result.seconds:.1f} s"
             print(f"{result.crash}: {mark}", file=sys.stderr, flush=True)  # noqa: T201
@@ -76,7 +86,7 @@ def main() -> int:
 def _crashes(asked: argparse.Namespace) -> Iterator[Crash]:
     if asked.boundaries:
         yield from (Crash(victim=victim, phase=phase) for phase in PHASES for victim in VICTIMS)
-    else:
+    elif not asked.none:
         yield from FEW
     chance = random.Random(asked.seed)  # noqa: S311 - to be repeated
     for _ in range(asked.random):

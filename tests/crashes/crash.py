@@ -8,7 +8,7 @@ import os
 import signal
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -69,7 +69,7 @@ class Ward:
         self.seconds = time.monotonic() - began
         if answer != {"verdict": "passed"}:
             raise RuntimeError(f"the unbroken run: {answer}; {(folder / 'log').read_text()[-2000:]}")
-        self.whole = self._digests(folder / "whole")
+        self.whole = self.digests(folder / "whole")
 
     def survive(self, crash: Crash) -> Survived:
         """Start, hit, look around, resume, compare."""
@@ -91,7 +91,7 @@ class Ward:
         if answer != {"verdict": "passed"}:
             wrong.append(f"resumed: {answer}")
         else:
-            digests = self._digests(run)
+            digests = self.digests(run)
             wrong += [f"{table} differs" for table in SAME if digests[table] != self.whole[table]]
             wrong += [f"left behind: {path}" for path in _leftovers(run)]
         return Survived(crash=crash.name, done=done, wrong=tuple(wrong), seconds=time.monotonic() - began)
@@ -121,7 +121,8 @@ class Ward:
             time.sleep(0.002)
         return seen
 
-    def _digests(self, run: Path) -> dict[str, Any]:
+    def digests(self, run: Path) -> dict[str, Any]:
+        """Rows of the tables that must be the same."""
         return {table: _rows(run / "certificate.evidence" / f"{table}.parquet") for table in SAME}
 
 
@@ -209,6 +210,3 @@ def _left(pids: set[int], seconds: float = 20.0) -> list[int]:
     while (left := [pid for pid in pids if _is_alive(pid)]) and time.monotonic() < deadline:
         time.sleep(0.01)
     return left
-
-
-Choose = Callable[[], Crash]

@@ -162,6 +162,7 @@ def reopen(path: Path) -> Iterator[RunFolder]:
     """
     manifest = read_manifest(path)
     with _owned(path):
+        _sweep(path)
         yield RunFolder(path, manifest)
 
 
@@ -180,6 +181,13 @@ def read_manifest(path: Path) -> Manifest:
             accepted="the folder of an unfinished run",
             next_step="Name a folder under runs/, or start a new run.",
         ) from None
+
+
+def _sweep(path: Path) -> None:
+    """Remove what a killed process had not renamed into place yet; nobody ever believes such a file."""
+    for pattern in (f".{MANIFEST}.*", f".{STEM}.*", ".*.partial", f"{STEM}.evidence/.*.partial"):
+        for leftover in path.glob(pattern):
+            leftover.unlink(missing_ok=True)
 
 
 _NEEDED: Final[Mapping[str, Mapping[str, type]]] = {
