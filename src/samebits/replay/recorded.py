@@ -80,6 +80,11 @@ class Recorded:
         table = pq.read_table(self._path("refits"), filters=[("arm", "=", ARM), ("version", "=", version)])
         return flat(table.to_pylist())
 
+    def sampler(self) -> list[Row]:
+        """The sampler's own test: draws by token."""
+        rows: list[Row] = pq.read_table(self._path("sampler")).to_pylist()
+        return rows
+
     def _rows(self, table: str, number: int) -> list[Row]:
         found: list[Row] = pq.read_table(
             self._path(table), filters=[("arm", "=", ARM), ("round", "=", number)]

@@ -11,7 +11,7 @@ from typing import Any
 
 from samebits import pins, recipe
 from samebits.certificate import evidence_folder
-from samebits.certify import prepare
+from samebits.certify import prepare, sampler
 from samebits.certify.arm import Arm, construct, workers
 from samebits.certify.clock import Clock
 from samebits.certify.reporter import Reporter
@@ -120,6 +120,7 @@ def _execute(
             reporter.live("starting engine and actor")
             arm = construct(clients, name="aligned", recipe=asked, row=row, model=model)
             replaying = _Replaying(arm, scratch / "weights.safetensors", recorded, outcome)
+            replaying.sampler()
             replaying.refit(0)
             for number in range(outcome.rounds):
                 reporter.live(f"round {number} of {outcome.rounds - 1}")
@@ -135,6 +136,15 @@ class _Replaying:
         self._exchange = exchange
         self._recorded = recorded
         self._outcome = outcome
+
+    def sampler(self) -> None:
+        """The sampler's test again, unless the certificate's kit drew from other logits."""
+        said, found = self._recorded.sampler(), sampler.exercise(self._arm)
+        if [row["probability"] for row in said] != [row["probability"] for row in found]:
+            return
+        self._outcome.count("draws", sum(row["draws"] for row in found))
+        counts = [{f"draws of token {row['token_id']}": row["draws"] for row in rows} for rows in (said, found)]
+        self._note(of_values("sampler", *counts))
 
     def refit(self, version: int) -> None:
         """Weights of ``version`` into the engine; each digest is the recorded one."""
