@@ -119,15 +119,20 @@ def _of_family(family: str, row_name: str) -> list[str]:
     Raises:
         InputError: there are none.
     """
-    of_family = {name: loaded for name in recipe.known() if (loaded := recipe.load(name)[0]).model.family == family}
-    rows = [row for loaded in of_family.values() for row in loaded.rows]
-    chosen = row_name if row_name != AUTO or not rows else pins.choose(None, list(dict.fromkeys(rows)))[0].id
-    names = [name for name, loaded in of_family.items() if chosen in loaded.rows]
+    loaded = {name: recipe.load(name)[0] for name in recipe.known()}
+    # What goes past a gate on purpose is certified by name only.
+    of_family = {name: one for name, one in loaded.items() if one.model.family == family and not one.past_the_gate}
+    rows = [row for one in of_family.values() for row in one.rows]
+    if row_name != AUTO:
+        chosen = pins.load(row_name)[0].id
+    else:
+        chosen = pins.choose(None, list(dict.fromkeys(rows)))[0].id if rows else row_name
+    names = [name for name, one in of_family.items() if chosen in one.rows]
     if not names:
         raise InputError(
             "--family",
             found=f"{family} on row {chosen}: no recipe",
-            accepted=", ".join(sorted({recipe.load(name)[0].model.family for name in recipe.known()})),
+            accepted=", ".join(sorted({one.model.family for one in loaded.values()})),
             next_step="Name recipes instead, or choose another row.",
         )
     return names
