@@ -68,7 +68,7 @@ def certify_ds4_fp8kv(session: nox.Session) -> None:
 
 @nox.session(name="certify-dense")
 def certify_dense(session: nox.Session) -> None:
-    """Certify every dense recipe of this machine's row, or of ``-- --row ROW``: on row cpu SmolLM2 and a Qwen3 shape."""
+    """Certify every dense recipe of this machine's row, SmolLM2 among them, or of another: ``-- --row ROW``."""
     certify(session, "--family", "dense")
 
 
