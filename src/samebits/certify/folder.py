@@ -191,7 +191,7 @@ def _sweep(path: Path) -> None:
 
 
 _NEEDED: Final[Mapping[str, Mapping[str, type]]] = {
-    "surveyed": {"computing": list, "limitations": list, "environment": dict},
+    "surveyed": {"computing": list, "limitations": list, "environment": dict, "images": list},
     "construct": {"prepared": dict},
     "round": {"stepped": bool, "weights_sha256": str},
     "measured": {"on": str},

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from samebits import pins
 from samebits.certificate import Resource
 from samebits.certify.order import Order
 from samebits.errors import InputError
@@ -57,3 +58,16 @@ def resources(order: Order) -> list[Resource]:
             },
         )
     ]
+
+
+def limitations(order: Order) -> list[str]:
+    """What a certificate must say of the image, and of a parent that is not inside it."""
+    if order.image is None:
+        return []
+    said = pins.image.limitations(order.image.record)
+    if pins.image.here() is None:
+        said.append(
+            "Engines and actors each ran in a container of the image; the parent did not, and the environment "
+            "describes the parent."
+        )
+    return said

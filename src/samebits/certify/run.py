@@ -78,7 +78,8 @@ def resume(order: Order, path: Path, *, reporter: Reporter) -> Finished:
                     accepted=f"{before}, with which the run began",
                     next_step="Restore it, or start a new run.",
                 )
-        image.require_same(order, run.evidence)
+        if not run.is_done("measured"):
+            image.require_same(order, run.evidence)
         if not run.is_done("measured"):
             began.resumed = True
             run.save()
@@ -111,8 +112,10 @@ def _measured_and_judged(order: Order, run: RunFolder, reporter: Reporter) -> Fi
             limitations=[
                 *pins.limitations(order.row, pins.look()),
                 *(finding.limitation for finding in found.findings if finding.limitation),
+                *image.limitations(order),
             ],
             environment=describe(),
+            images=[one.model_dump(exclude_unset=True) for one in image.resources(order)],
         )
         measure(order, run, reporter)
         # A clock that was set back must not leave a run that ends before it began: no certificate can say that.

@@ -8,7 +8,6 @@ from typing import Any, Final
 
 from samebits import __version__, certificate
 from samebits.certificate import Kit, Material, Predicate, Resource, Run
-from samebits.certify import image
 from samebits.certify.arm import Arm, ArmName
 from samebits.certify.folder import RunFolder
 from samebits.certify.order import Order
@@ -45,7 +44,7 @@ def write(order: Order, run: RunFolder, findings: Findings) -> None:
             *_weights(order.recipe, prepared),
             *_computing(surveyed),
             *_loaded(libraries),
-            *image.resources(order),
+            *(Resource(**one) for one in surveyed["images"]),
         ],
         environment=surveyed["environment"],
         run=Run(
