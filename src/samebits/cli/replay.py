@@ -13,7 +13,7 @@ from samebits.certificate import evidence_folder
 from samebits.cli.output import console, print_json, styled, table
 from samebits.cli.reporter import ConsoleReporter
 from samebits.cli.stack import stack_launcher
-from samebits.replay import Outcome
+from samebits.replay import Outcome, row_of
 from samebits.replay import replay as execute
 
 SHOWN = 20
@@ -39,7 +39,7 @@ def replay(
         int | None, typer.Option(help="Look at so many rounds only, from the first on: cheaper, and covers less.")
     ] = None,
     row: Annotated[
-        str | None, typer.Option(help="Row to run on, by id or path. Default: the certificate's own.")
+        str | None, typer.Option(help="Row to run on, by id or path. Default: the certificate's, as this kit has it.")
     ] = None,
     stack: Annotated[
         Path | None, typer.Option(help="Python interpreter that holds the row's stack, where it has one of its own.")
@@ -57,8 +57,8 @@ def replay(
     the stated probability. Exit code: 0 everything is as recorded, 1 something differs, 2 the certificate is invalid, 3
     this machine is not comparable.
     """
-    own = (evidence or evidence_folder(certificate)) / "row.toml"
-    chosen, _ = pins.load(row if row is not None else str(own))
+    folder = evidence or evidence_folder(certificate)
+    chosen = pins.load(row)[0] if row is not None else row_of(folder)
     with ConsoleReporter() as reporter:
         outcome = execute(
             certificate,

@@ -7,6 +7,6 @@ makes the weights again from recipe and recorded steps and runs what the evidenc
 from samebits.replay.chance import Chance, chances
 from samebits.replay.differences import Difference
 from samebits.replay.outcome import Outcome
-from samebits.replay.replay import replay
+from samebits.replay.replay import replay, row_of
 
-__all__ = ["Chance", "Difference", "Outcome", "chances", "replay"]
+__all__ = ["Chance", "Difference", "Outcome", "chances", "replay", "row_of"]
