@@ -10,6 +10,7 @@ import pytest
 from samebits import pins, recipe
 from samebits.gate.settings import accepted_from_json
 from samebits.pins import hashed
+from samebits.verify.verification import _inner
 
 LOCK = Path(__file__).resolve().parents[2] / "lock"
 ROW = "cpu-megatron-0.16"
@@ -61,3 +62,17 @@ def test_its_gate_accepts_the_variants_and_refuses_what_they_exclude(row, name):
         if exclusion.kind == "actor" and all(table[field].accepts(value) for field, value in exclusion.set.items())
     ]
     assert passed_on == [{"batch_invariant_mode": True}], "Megatron is asked, and refuses by itself"
+
+
+@pytest.mark.parametrize(
+    ("gate", "found"),
+    [
+        ({"actor_kind": {"megatron": {"kind": ["megatron"]}}}, {"kind": ["megatron"]}),
+        ({"actor_kind": {"native": {"kind": ["megatron"]}}}, {}),
+        ({"actor_kind": ["megatron"]}, {}),
+        ({"actor_kind": {"megatron": "all"}}, {}),
+        ("no table", {}),
+    ],
+)
+def test_a_strangers_row_is_read_as_far_as_it_is_one(gate, found):
+    assert _inner(gate, "actor_kind", "megatron") == found
