@@ -193,6 +193,7 @@ def in_child(work: Callable[[], Any], log: Path, patches: Mapping[tuple[str, str
     status = 1
     try:
         os.setsid()
+        guardian.prctl(guardian.PR_SET_PDEATHSIG, signal.SIGKILL)  # this program is ended: so is what it tries out
         with log.open("ab") as stream:
             os.dup2(stream.fileno(), 1)
             os.dup2(stream.fileno(), 2)

@@ -64,6 +64,17 @@ def exclusions_left_out(run: Path) -> None:
     _edit(run, "exclusions.refusals", lambda rows: rows[:-1])
 
 
+def draws_made_up(run: Path) -> None:
+    """As good a sample as the real one."""
+
+    def change(rows: Rows) -> Rows:
+        rows[0]["draws"] += 1
+        rows[1]["draws"] -= 1
+        return rows
+
+    _edit(run, "sampler.sampler", change)
+
+
 def forge(run: Path) -> None:
     """Another pattern for one token, the same on all sides, with commitments to match: nothing contradicts it."""
     part = "aligned-round-004"
@@ -101,5 +112,6 @@ FAULTS = [
     Fault(name="a refit entered twice", by=Check("refits.consecutive"), between=a_refit_twice),
     Fault(name="positions off by one", by=Check("tokens.aligned"), between=a_position_shifted),
     Fault(name="an exclusion not tried", by=Check("exclusions.refused"), between=exclusions_left_out),
+    Fault(name="the sampler's draws made up", by=Replayed(), between=draws_made_up, needs_replay=True),
     Fault(name="evidence forged alike on all sides", by=Replayed(), between=forge, needs_replay=True),
 ]
