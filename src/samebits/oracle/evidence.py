@@ -30,6 +30,9 @@ _READ_BYTES = 1 << 18
 _THRIFT: Final = {"thrift_string_size_limit": 1 << 17, "thrift_container_size_limit": 1 << 20}
 """What a footer may make its reader allocate: bytes of a text, elements of a list."""
 
+_UNREADABLE: Final = (pa.ArrowException, OSError, UnicodeDecodeError)
+"""The last: what pyarrow raises for a column whose name is no UTF-8."""
+
 COMPANIONS = ("recipe.toml", "row.toml", "image.manifest.json")
 """Files that lie in the folder too; they are subjects of the certificate, not tables."""
 
@@ -74,7 +77,7 @@ class EvidenceReader:
                     yield batch
         except PageFault as fault:
             raise self._beyond(path, fault) from None
-        except (pa.ArrowException, OSError) as fault:
+        except _UNREADABLE as fault:
             raise self._unreadable(path, fault) from None
 
     def distinct(
@@ -104,7 +107,7 @@ class EvidenceReader:
                         yield {name: found[stands_for.get(name, name)] for name in columns}
         except PageFault as fault:
             raise self._beyond(path, fault) from None
-        except (pa.ArrowException, OSError) as fault:
+        except _UNREADABLE as fault:
             raise self._unreadable(path, fault) from None
 
     def records(self, table: str) -> Iterator[dict[str, object]]:
@@ -197,7 +200,7 @@ class EvidenceReader:
                 rows, found = int(file.metadata.num_rows), file.schema_arrow
         except PageFault as fault:
             raise (self._beyond(path, fault) if fault.part else self._unreadable(path, fault.found)) from None
-        except (pa.ArrowException, OSError) as fault:
+        except _UNREADABLE as fault:
             raise self._unreadable(path, fault) from None
         difference = schema_difference(found, TABLES[table])
         if difference is not None:
@@ -250,6 +253,11 @@ def _check_text(name: str, column: pa.Array) -> None:
     texts = column.dictionary if isinstance(column, pa.DictionaryArray) else column
     if not pa.types.is_string(texts.type):
         return
+    if isinstance(column, pa.DictionaryArray) and len(column):
+        # pyarrow hands them on as they stand in the file; a negative one would count from the end.
+        codes = values(column.indices, np.int32)
+        if not 0 <= codes.min() <= codes.max() < len(texts):
+            raise pa.ArrowInvalid(f"{name} has a code of no text")
     texts.validate(full=True)
     longest = pc.max(pc.binary_length(texts)).as_py() if len(texts) else 0
     if (longest or 0) > limits.TEXT_BYTES:
