@@ -6,14 +6,17 @@ from samebits import recipe
 from samebits.errors import InputError
 
 
-@pytest.mark.parametrize("name", ["dense-qwen3-small", "dense-smollm2"])
-def test_a_variant_is_the_recipe_with_another_actor(name):
+@pytest.mark.parametrize(
+    ("name", "pages"), [("dense-qwen3-small", {}), ("dense-smollm2", {"num_gpu_blocks": 26})], ids=["qwen3", "smollm2"]
+)
+def test_a_variant_is_the_recipe_with_another_actor(name, pages):
     """Whoever changes one of the two changes the other."""
     base, variant = recipe.load(name)[0], recipe.load(f"{name}-megatron")[0]
     assert variant.actor.kind == "megatron"
     assert variant.rows == ["cpu-megatron-0.16"]
     assert variant.title == f"{base.title}, trained inside Megatron-core"
     own, said = variant.model_dump(), base.model_dump()
+    said["engine"] |= pages
     assert {field for field in own if own[field] != said[field]} == {"id", "title", "rows", "actor", "exclusions"}
     assert {field: own["actor"][field] for field in said["actor"] if field != "kind"} == {
         field: value for field, value in said["actor"].items() if field != "kind"
