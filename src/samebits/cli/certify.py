@@ -87,6 +87,7 @@ def certify(
                 )
             else:
                 if not (resume and run_room.is_measured(resume)):
+                    pins.require_hardware(order.row)
                     order = replace(order, launcher=stack_launcher(order.row, stack, reporter))
                 finished = (
                     run_room.resume(order, resume, reporter=reporter)

@@ -3,7 +3,7 @@
 from samebits.pins import image, inventory, stack
 from samebits.pins.allow import Allowed, Range, Values
 from samebits.pins.checking import check, require, survey, torch_build
-from samebits.pins.choice import choose, choose_row, elsewhere
+from samebits.pins.choice import choose, choose_row, elsewhere, require_hardware
 from samebits.pins.content import Installed, verify_distribution, wheel_content
 from samebits.pins.diagnosis import Diagnosis, RowDiagnosis, diagnose, limitations
 from samebits.pins.files import digest, find, known, load, parse, requirements
@@ -63,6 +63,7 @@ __all__ = [
     "look",
     "parse",
     "require",
+    "require_hardware",
     "requirements",
     "stack",
     "survey",

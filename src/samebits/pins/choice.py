@@ -65,6 +65,22 @@ def _inside(row: Row) -> bool:
     return built is not None and built.row == row.id
 
 
+def require_hardware(row: Row, machine: Machine | None = None) -> None:
+    """Nothing, if this machine is of the row's kind: asked before gigabytes of its stack are installed.
+
+    Raises:
+        MachineError: another architecture, or not the row's accelerators.
+    """
+    machine = machine or look()
+    if row.hardware.arch != machine.arch or not has_accelerators(row, machine):
+        raise MachineError(
+            f"row {row.id}",
+            found=f"{machine.arch}, {', '.join(machine.gpus) or 'no NVIDIA GPU'}",
+            accepted=asks_for(row),
+            next_step="Run it on such a machine; without --row the kit chooses one that this machine has.",
+        )
+
+
 def elsewhere(family: str) -> list[tuple[str, str]]:
     """Rows for models of ``family`` that live in images of their own: id, and what they need, in words."""
     rows = [files.load(row_id)[0] for row_id in files.known()]
