@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 
 import nox
@@ -19,6 +20,7 @@ UV = "uv==0.13.9"
 DS4_RECIPE = "ds4-small"
 DS4_FP8KV_RECIPE = "ds4-small-fp8kv"
 MEGATRON_ROW = "cpu-megatron-0.16"
+VLLM_ROW = "cpu-vllm-0.32"
 
 
 def install(
@@ -91,6 +93,16 @@ def tests_megatron(session: nox.Session) -> None:
     """The tests that need Megatron-core, a whole certification among them."""
     install(session, run=True, test=True, row=MEGATRON_ROW)
     session.run("python", "-m", "pytest", "-m", "megatron", *(session.posargs or ("tests/actor_megatron",)))
+
+
+@nox.session(name="tests-vllm")
+def tests_vllm(session: nox.Session) -> None:
+    """The tests that need the real vLLM, on the stack of row cpu-vllm-0.32, which is installed once."""
+    install(session, run=True, test=True)
+    said = session.run("python", "-m", "samebits", "stack", VLLM_ROW, "--json", silent=True)
+    python = json.loads(str(said)[str(said).index("{") :])["python"]
+    arguments = session.posargs or ("tests",)
+    session.run("python", "-m", "pytest", "-m", "vllm", *arguments, env={"SAMEBITS_VLLM_PYTHON": python})
 
 
 @nox.session
