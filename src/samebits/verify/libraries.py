@@ -48,7 +48,8 @@ def libraries(evidence: Path, row: Mapping[str, Any]) -> Libraries:
     for name, version in said:
         if name not in pinned:
             continue
-        if version in pinned[name]:
+        # A pin without a local version means any: torch's public wheel 2.13.0 calls itself 2.13.0+cu130 once imported.
+        if version in pinned[name] or version.partition("+")[0] in pinned[name]:
             found.as_pinned.append(f"{name} {version}")
         else:
             found.otherwise.append(f"{name} {version[:80]}, pinned {' or '.join(pinned[name])}")
@@ -56,7 +57,7 @@ def libraries(evidence: Path, row: Mapping[str, Any]) -> Libraries:
 
 
 def _pinned(row: Mapping[str, Any]) -> dict[str, list[str]]:
-    """Accepted versions by distribution; torch's builds are told apart by their local version, ``+cpu``."""
+    """Accepted versions by distribution; of torch, those of the accepted builds."""
     pinned: dict[str, list[str]] = {}
     for package in _tables(row.get("packages")):
         name, version = package.get("name"), package.get("version")
