@@ -1,12 +1,13 @@
 from __future__ import annotations
 
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from samebits.actor.megatron.mapping import Blocks
 
 
+@settings(deadline=None)
 @given(
     groups=st.integers(1, 5),
     sizes=st.lists(st.integers(1, 6), min_size=1, max_size=4).map(tuple),

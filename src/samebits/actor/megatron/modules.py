@@ -94,11 +94,11 @@ class HeadNorm(nn.Module):
         super().__init__()
         self.weight = nn.Parameter(torch.empty(hidden_size, dtype=config.params_dtype))
         self._epsilon = eps
-        self._ops = running.ops
+        self._running = running
 
     def forward(self, heads: Tensor) -> Tensor:
         """[T, 1, H, D] to the same."""
-        return self._ops.rms_norm(heads.squeeze(1).contiguous(), self.weight, self._epsilon).unsqueeze(1)
+        return self._running.ops.rms_norm(heads.squeeze(1).contiguous(), self.weight, self._epsilon).unsqueeze(1)
 
 
 class Linear(nn.Module):
@@ -107,11 +107,11 @@ class Linear(nn.Module):
     def __init__(self, inputs: int, outputs: int, *, config: Any, running: Running, **_: Any) -> None:
         super().__init__()
         self.weight = nn.Parameter(torch.empty(outputs, inputs, dtype=config.params_dtype))
-        self._ops = running.ops
+        self._running = running
 
     def forward(self, x: Tensor) -> tuple[Tensor, None]:
         """[T, 1, K] to [T, 1, N] and no bias."""
-        return self._ops.linear(x.squeeze(1), self.weight).unsqueeze(1), None
+        return self._running.ops.linear(x.squeeze(1), self.weight).unsqueeze(1), None
 
 
 class FusedLinear(nn.Module):
@@ -124,12 +124,12 @@ class FusedLinear(nn.Module):
     def __init__(self, inputs: int, outputs: int, *, config: Any, running: Running, blocks: Blocks, **_: Any) -> None:
         super().__init__()
         self.weight = nn.Parameter(torch.empty(outputs, inputs, dtype=config.params_dtype))
-        self._ops = running.ops
+        self._running = running
         self._blocks = blocks
 
     def forward(self, x: Tensor) -> tuple[Tensor, None]:
         """[T, 1, K] to [T, 1, N] and no bias."""
-        products = self._ops.linears(x.squeeze(1), self._blocks.split(self.weight))
+        products = self._running.ops.linears(x.squeeze(1), self._blocks.split(self.weight))
         return self._blocks.fuse(products, dim=1).unsqueeze(1), None
 
 
@@ -139,12 +139,12 @@ class SwiGLU(nn.Module):
     def __init__(self, config: Any, *, running: Running, **_: Any) -> None:
         super().__init__()
         del config
-        self._ops = running.ops
+        self._running = running
 
     def forward(self, gate_and_up: Tensor) -> Tensor:
         """[T, 1, 2F], the gate first as in ``MLP.forward``, to [T, 1, F]."""
         gate, up = gate_and_up.squeeze(1).chunk(2, dim=-1)
-        return self._ops.swiglu(gate, up).unsqueeze(1)
+        return self._running.ops.swiglu(gate, up).unsqueeze(1)
 
 
 class CoreAttention(nn.Module):
@@ -188,11 +188,11 @@ class Embedding(nn.Module):
     def __init__(self, vocabulary: int, hidden_size: int, *, dtype: torch.dtype, running: Running) -> None:
         super().__init__()
         self.weight = nn.Parameter(torch.empty(vocabulary, hidden_size, dtype=dtype))
-        self._ops = running.ops
+        self._running = running
 
     def forward(self, token_ids: Tensor) -> Tensor:
         """int64 [1, T] to [1, T, E]."""
-        return self._ops.embedding(token_ids.squeeze(0), self.weight).unsqueeze(0)
+        return self._running.ops.embedding(token_ids.squeeze(0), self.weight).unsqueeze(0)
 
 
 class Head(nn.Module):
