@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import argparse
-import itertools
 import json
+import os
 import random
 import re
 import signal
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import warm
 
 if __name__ == "__main__":
     warm.clean_start()
 
-from .crash import Crash, Ward
+from .crash import TIMEOUT, Crash, Survived, Ward
 from .troubles import TROUBLES, endure
 
 PHASES = (
@@ -58,29 +61,35 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0, help="of the random instants")
     parser.add_argument("--boundaries", action="store_true", help="every victim after every phase, not a dozen")
     parser.add_argument("--troubles", default="", help="the machine's troubles whose name matches this pattern")
+    parser.add_argument("--jobs", type=int, default=min(2, os.cpu_count() or 1), help="runs side by side")
     parser.add_argument("--none", action="store_true", help="no crashes but the random ones")
     parser.add_argument("--json", action="store_true", help="print JSON")
     asked = parser.parse_args()
     warm.preload()
     with tempfile.TemporaryDirectory(prefix="samebits-crashes-") as folder:
         ward = Ward(Path(folder))
-        results = []
-        for result in itertools.chain(
-            (ward.survive(crash) for crash in _crashes(asked)),
-            (endure(ward, trouble) for trouble in TROUBLES if re.search(asked.troubles, trouble.name)),
-        ):
-            if result is None:
-                print("a trouble that this machine cannot make: not run", file=sys.stderr)  # noqa: T201
-                continue
-            results.append(result)
-            mark = "; ".join(result.wrong) or f"survived, {result.done} phases kept, {result.seconds:.1f} s"
-            print(f"{result.crash}: {mark}", file=sys.stderr, flush=True)  # noqa: T201
+        works: list[Callable[[], Survived | None]] = [partial(ward.survive, crash) for crash in _crashes(asked)]
+        works += [partial(endure, ward, trouble) for trouble in TROUBLES if re.search(asked.troubles, trouble.name)]
+        # Each hand does every so-manieth, in a process of its own.
+        hands = [
+            warm.in_child(partial(_do, works[hand :: asked.jobs]), ward.folder / "log") for hand in range(asked.jobs)
+        ]
+        results = [Survived(**row) for hand in hands for row in hand.answer(TIMEOUT * len(works)) or ()]
+    lost = len(works) - len(results)
     broken = [result for result in results if result.wrong]
     if asked.json:
-        print(json.dumps({"crashes": [result.to_dict() for result in results]}, indent=1))  # noqa: T201
+        print(json.dumps({"crashes": [result.to_dict() for result in results], "notRun": lost}, indent=1))  # noqa: T201
     else:
-        print(f"{len(results) - len(broken)} of {len(results)} runs survived")  # noqa: T201
-    return 1 if broken else 0
+        for result in results:
+            mark = "; ".join(result.wrong) or f"survived, {result.done} phases kept, {result.seconds:.1f} s"
+            print(f"{result.crash}: {mark}")  # noqa: T201
+        print(f"{len(results) - len(broken)} of {len(works)} runs survived, {lost} not run")  # noqa: T201
+    return 1 if broken or not results else 0
+
+
+def _do(works: Sequence[Callable[[], Survived | None]]) -> list[dict[str, Any]]:
+    """What came of each; a trouble that this machine cannot make is not run."""
+    return [asdict(result) for work in works if (result := work()) is not None]
 
 
 def _crashes(asked: argparse.Namespace) -> Iterator[Crash]:

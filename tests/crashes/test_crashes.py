@@ -11,7 +11,7 @@ from pathlib import Path
 TESTS = Path(__file__).parents[1]
 
 
-def test_a_dozen_crashes_are_survived() -> None:
+def test_a_dozen_crashes_and_six_troubles_are_survived() -> None:
     ended = subprocess.run(
         [sys.executable, "-m", "crashes", "--json"],
         capture_output=True,
@@ -20,7 +20,9 @@ def test_a_dozen_crashes_are_survived() -> None:
         env={**os.environ, "PYTHONPATH": str(TESTS)},
         timeout=1800,
     )
-    crashes = json.loads(ended.stdout)["crashes"]
-    assert len(crashes) == 12
+    told = json.loads(ended.stdout)
+    crashes = told["crashes"]
+    assert len(crashes) + told["notRun"] == 12 + 6  # a tmpfs, for two troubles, can be mounted by root only
+    assert told["notRun"] in {0, 2}
     assert {row["crash"]: row["wrong"] for row in crashes if row["wrong"]} == {}
     assert ended.returncode == 0

@@ -96,6 +96,7 @@ def nothing() -> None:
 TROUBLES = (
     Trouble("files of at most 64 KiB", files_of_at_most(64 * 1024), "machine"),
     Trouble("a full disk", nothing, "machine", disk="size=700k", mended="size=64m"),
+    Trouble("a read-only folder", nothing, "input", disk="size=64m,ro", mended="size=64m,rw"),
     Trouble("the clock goes back", the_clock_goes_back, "passed"),
     Trouble("the parent dies while assembling", dies_while_assembling, KILLED),
     Trouble("the parent dies while signing", dies_while_signing, KILLED),

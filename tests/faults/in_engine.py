@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import time
 from typing import Any
 
 import numpy as np
@@ -266,6 +267,23 @@ def gate_refuses_everything() -> None:
     around(gate_request, "check", change)
 
 
+def hangs() -> None:
+    """The handler never comes back; the heartbeat, a thread of its own, goes on."""
+
+    def change(old: Any, live: Any, requests: Any, version: int, *some: Any) -> Any:
+        if version == AT:
+            time.sleep(10_000)
+        return old(live, requests, version, *some)
+
+    around(NativeEngine, "generate", change)
+
+
+def less_patience() -> None:
+    from samebits.certify import arm  # noqa: PLC0415
+
+    arm.CALL_TIMEOUT = 30.0
+
+
 def one_at_a_time() -> None:
     around(Scheduler, "__init__", lambda old, *some, **named: old(*some, **(named | {"seats": 1})))
 
@@ -429,6 +447,12 @@ FAULTS = [
         name="a request lost",
         by=Refused("worker", r"trajectories of the rollout"),
         patches=engine(_answered(lambda some: some[:-1])),
+    ),
+    Fault(
+        name="an engine that hangs while its heart beats",
+        by=Refused("worker", r"worker engine-aligned"),
+        patches=engine(hangs),
+        parent=less_patience,
     ),
     Fault(name="a gate that is asleep", by=Check("exclusions.refused"), patches=engine(gate_asleep)),
     Fault(
