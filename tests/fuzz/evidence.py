@@ -40,7 +40,7 @@ DECIDES: Final = {
     "refits": {"version", "tensor", "sent", "arrived", "loaded"},
     "probes": {"layer", "trajectory", "position", "recompute_bits", "train_bits"},
     "counters": {"arm", "counter", "value"},
-    "refusals": {"kind", "set", "refused"},
+    "refusals": {"kind", "refused"},  # a set is compared as JSON: a space more is the same
     "facts": {"arm", "worker", "name"},
     "decisions": {"round", "side", "layer", "what", "rows", "digest"},
 }

@@ -25,9 +25,9 @@ _PLAIN, _PLAIN_DICTIONARY, _RLE, _RLE_DICTIONARY = 0, 2, 3, 8
 _USUAL_HEADER = 128
 
 _NUMBER = rb"([\x80-\xff]{0,4}[\x00-\x7f])"
-_FIXED = rb"(?:\x01.|\x04.{4}|\x08.{8})"
+_FIXED = rb"(?:\x01.|\x04.{4}|\x07.{7}|\x08.{8})"
 _USUAL: Final = re.compile(
-    # type 0; two sizes; values, encoding, levels 3 and 3; statistics of values of fixed width: most headers are so.
+    # type 0; two sizes; values, encoding, levels 3 and 3; statistics of values of usual widths: most headers are so.
     rb"\x15\x00\x15"
     + _NUMBER
     + rb"\x15"
@@ -35,7 +35,7 @@ _USUAL: Final = re.compile(
     + rb"\x2c\x15"
     + _NUMBER
     + rb"\x15[\x00\x04\x06\x10]\x15\x06\x15\x06"
-    rb"(?:\x1c(?:\x18" + _FIXED + rb"\x18" + _FIXED + rb")?\x16[\x80-\xff]{0,4}[\x00-\x7f]"
+    rb"(?:\x1c(?:\x18" + _FIXED + rb"\x18" + _FIXED + rb"\x16|\x36)[\x80-\xff]{0,4}[\x00-\x7f]"
     rb"(?:\x28" + _FIXED + rb"\x18" + _FIXED + rb"(?:[\x11\x12]{2})?)?\x00)?\x00\x00",
     re.DOTALL,
 )
