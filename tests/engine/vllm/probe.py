@@ -26,8 +26,10 @@ from vllm.tasks import GENERATION_TASKS, POOLING_TASKS
 from vllm.utils.argparse_utils import FlexibleArgumentParser
 from vllm.v1.engine.async_llm import AsyncLLM
 
-from samebits.engine.vllm.http import effective, guard, served
+from samebits.engine.vllm import final
+from samebits.engine.vllm.http import guard, served
 from samebits.errors import GateError
+from samebits.gate import request
 from samebits.gate.http import DIALECTS, judgement
 
 STATED = {
@@ -85,9 +87,9 @@ def offline():
         "n": SamplingParams(**STATED, n=2),
         "prompt_logprobs": SamplingParams(**STATED, prompt_logprobs=1),
     }
-    found = {name: pairs(effective.conflicts(params, watermark=False)) for name, params in cases.items()}
-    found["watermark"] = pairs(effective.conflicts(SamplingParams(**STATED), watermark=True))
-    found["watermark off"] = pairs(effective.conflicts(SamplingParams(**STATED, watermarking=False), watermark=True))
+    found = {name: pairs(final.conflicts(params, has_watermark=False)) for name, params in cases.items()}
+    found["watermark"] = pairs(final.conflicts(SamplingParams(**STATED), has_watermark=True))
+    found["watermark off"] = pairs(final.conflicts(SamplingParams(**STATED, watermarking=False), has_watermark=True))
     return found
 
 
@@ -187,10 +189,10 @@ def differing(model, rounds):
         body = {**base[route], **changes}
         alone = judgement.conflicts(dialect, dict(body), scope={})
         try:
-            final = served.effective(one, dialect, dict(body))
+            found = served.effective(one, dialect, dict(body))
         except GateError:
             continue  # vLLM would not take it
-        conforms = not effective.request.conflicts(final, request_id=None)
+        conforms = not request.conflicts(found, request_id=None)
         if not alone and not conforms:
             wrong.append(repr(body))
         agreed += not alone and conforms
@@ -203,8 +205,9 @@ def keywords(function):
 
 def main(model):
     facts = {
+        "loaded": sorted(name for name in sys.modules if name.startswith("samebits.engine.vllm.")),
         "sampling_params": sorted(SamplingParams.__struct_fields__),
-        "private": sorted(effective.PRIVATE),
+        "private": sorted(final.PRIVATE),
         "requests": requests(),
         "routes": routes(),
         "generate": keywords(AsyncLLM.generate),

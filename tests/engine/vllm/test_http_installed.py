@@ -34,6 +34,11 @@ def facts(vllm_python, vllm_environment, tiny_model):
     return json.loads(finished.stdout.splitlines()[-1])
 
 
+def test_the_gate_loads_none_of_the_adapter(facts):
+    room = "samebits.engine.vllm"
+    assert facts["loaded"] == [f"{room}.final", f"{room}.http", f"{room}.http.guard", f"{room}.http.served"]
+
+
 def test_every_sampling_parameter_has_a_rule(facts):
     assert set(facts["sampling_params"]) - set(RULES) == set(facts["private"])
 

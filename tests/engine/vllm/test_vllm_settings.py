@@ -279,3 +279,14 @@ def test_importing_the_package_imports_no_vllm():
     code = "import sys, samebits.engine.vllm; print('vllm' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "False\n"
+
+
+def test_the_package_brings_the_adapter_when_it_is_asked_for():
+    """The worker asks for ``ENGINE``; a server that loads the gate on requests does not."""
+    code = """
+import sys, samebits.engine.vllm as package
+before = sorted({"torch", "samebits.engine.vllm.engine"} & sys.modules.keys())
+print(before, package.ENGINE.__name__, package.VllmEngine is package.ENGINE, hasattr(package, "GATE"))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[] VllmEngine True False\n"

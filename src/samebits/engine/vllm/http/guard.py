@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from vllm.exceptions import VLLMValidationError
 
-from samebits.engine.vllm.http import effective
+from samebits.engine.vllm import final
 from samebits.errors import GateError
 from samebits.gate.request import EMPTY, UNSET, Rule, only
 from samebits.gate.settings import raise_first
@@ -33,7 +33,7 @@ ARGUMENTS: Final[Mapping[str, Rule]] = {
 """Keyword arguments of ``generate`` (vLLM 0.26 to 0.32) beside the prompt, the parameters and the id."""
 
 
-def conflicts(prompt: object, params: object, arguments: Mapping[str, Any], *, watermark: bool) -> list[GateError]:
+def conflicts(prompt: object, params: object, arguments: Mapping[str, Any], *, has_watermark: bool) -> list[GateError]:
     """Everything in one call of ``generate`` that does not conform."""
     found = [
         GateError(
@@ -54,7 +54,7 @@ def conflicts(prompt: object, params: object, arguments: Mapping[str, Any], *, w
                 next_step="Send text or token ids: the actor receives nothing else.",
             )
         )
-    return found + effective.conflicts(params, watermark=watermark)
+    return found + final.conflicts(params, has_watermark=has_watermark)
 
 
 class Guard:
@@ -62,7 +62,7 @@ class Guard:
 
     def __init__(self, client: Any) -> None:
         self._generate = client.generate
-        self._watermark = watermarks(client)
+        self._has_watermark = has_watermark(client)
 
     def __call__(self, prompt: Any, sampling_params: Any, request_id: str, **arguments: Any) -> Any:
         """The engine's own stream of outputs.
@@ -71,7 +71,7 @@ class Guard:
             VLLMValidationError: at once, not at the first output, so that the server can still answer with HTTP 400.
         """
         try:
-            raise_first(conflicts(prompt, sampling_params, arguments, watermark=self._watermark))
+            raise_first(conflicts(prompt, sampling_params, arguments, has_watermark=self._has_watermark))
         except GateError as error:
             raise VLLMValidationError(str(error), parameter=error.field) from None
         return self._generate(prompt, sampling_params, request_id, **arguments)
@@ -83,6 +83,6 @@ def install(client: Any) -> None:
         client.generate = Guard(client)
 
 
-def watermarks(client: Any) -> bool:
+def has_watermark(client: Any) -> bool:
     """Whether the engine marks what it samples; vLLM 0.26 knows no watermark."""
     return getattr(client.vllm_config, "watermark_config", None) is not None

@@ -16,8 +16,8 @@ from vllm.entrypoints.openai.completion.protocol import CompletionRequest
 from vllm.entrypoints.openai.responses.protocol import ResponsesRequest
 from vllm.entrypoints.scale_out.token_in_token_out.protocol import GenerateRequest
 
+from samebits.engine.vllm.final import flat
 from samebits.engine.vllm.http import guard
-from samebits.engine.vllm.http.effective import flat
 from samebits.errors import GateError
 from samebits.gate import http
 from samebits.gate.http import dialects
@@ -54,7 +54,7 @@ def effective(scope: http.Scope, dialect: http.Dialect, body: dict[str, Any]) ->
         params = build(dict(body), serving.default_sampling_params, serving.model_config.max_model_len)
     except Exception as error:  # noqa: BLE001 - whatever its parser raises, the server would not take this request
         raise _unreadable(error) from None
-    return flat(params, watermark=guard.watermarks(state.engine_client))
+    return flat(params, has_watermark=guard.has_watermark(state.engine_client))
 
 
 def _completions(body: dict[str, Any], defaults: dict[str, Any], longest: int) -> SamplingParams:
