@@ -209,6 +209,6 @@ def test_h100_is_h200_on_another_card():
     rows = [pins.load(CHECKOUT / "lock" / f"{name}-vllm-0.26.toml")[0] for name in ("h200", "h100")]
     different = {"id", "title", "status", "hardware"}
     h200, h100 = (row.model_dump(exclude=different) for row in rows)
-    for build in (*h200["torch_builds"], *h100["torch_builds"]):
+    for one in (*h200["torch_builds"], *h100["torch_builds"]):
         del build["status"]
     assert h100 == h200
