@@ -29,7 +29,7 @@ class DenseShape(Closed):
     vocab_size: Count
     hidden_size: Count
     intermediate_size: Count
-    num_hidden_layers: Count
+    num_hidden_layers: Annotated[int, Field(ge=1, le=4096)]
     num_attention_heads: Count
     num_key_value_heads: Count
     head_dim: Count
@@ -295,7 +295,7 @@ class Recipe(Closed):
     past_the_gate: dict[str, Any] = Field(default={})
     """Engine settings that the row does not certify and this recipe has all the same, so that the failure is on record.
     A run of it can never pass."""
-    exclusions: Annotated[list[Exclusion], Field(min_length=1)]
+    exclusions: Annotated[list[Exclusion], Field(min_length=1, max_length=1000)]
 
     @model_validator(mode="after")
     def _values_fit_together(self) -> Self:
