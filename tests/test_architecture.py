@@ -14,12 +14,12 @@ PACKAGE = Path(__file__).parents[1] / "src" / "samebits"
 
 LEVELS = {
     0: {"errors"},
-    1: {"bits", "hashing", "observed", "schema", "environment"},
+    1: {"bits", "hashing", "observed", "schema", "traced", "environment"},
     2: {"ops", "pins", "recipe", "spool"},
     3: {"models", "integrity", "oracle", "gate", "certificate", "workload"},
     4: {"verify", "engine", "actor", "adapters"},
     5: {"certify", "containers"},
-    6: {"replay"},
+    6: {"replay", "explain"},
     7: {"cli"},
 }
 LEVEL_OF = {room: level for level, rooms in LEVELS.items() for room in rooms}

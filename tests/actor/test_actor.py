@@ -16,6 +16,7 @@ from samebits.hashing import sha256_file
 from samebits.integrity import digests
 from samebits.models import open_decoder, seeded_config, seeded_weights
 from samebits.ops import open_op_set
+from samebits.traced import Target
 
 from . import tiny
 from .tiny import REWARDS
@@ -187,7 +188,7 @@ def test_a_training_forward_after_the_step_is_refused(actor, trajectories, tmp_p
             actor.train_forward(trajectories, REWARDS, version)
         assert str(caught.value) == (
             "actor.train_forward: found a call before the recompute of version 1; "
-            "accepted: recompute, export, probe, replay_step. "
+            "accepted: recompute, export, probe, trace, replay_step. "
             "Within one policy version: recompute, train_forward, step, export."
         )
 
@@ -198,7 +199,7 @@ def test_a_stepped_version_is_exported_before_it_is_used(actor, trajectories):
     actor.step(0)
     with pytest.raises(GateError) as caught:
         actor.recompute(trajectories, 1)
-    assert caught.value.accepted == "export, probe, replay_step"
+    assert caught.value.accepted == "export, probe, trace, replay_step"
 
 
 def test_the_training_forward_wants_the_recomputes_trajectories(actor, trajectories):
@@ -430,3 +431,15 @@ def test_an_op_set_that_does_not_compute_the_family_is_refused(model):
         "Choose a recipe whose model the row's op set computes."
     )
     check_family(open_op_set("native"), decoder)
+
+
+@pytest.mark.parametrize("side", ["recompute", "train"])
+def test_a_traced_side_commits_to_what_it_would_have_computed_untraced(side, actor, trajectories):
+    target = Target(sequence=2, token=len(trajectories[2].token_ids) - 1)
+    traced = actor.trace(side, trajectories, 0, target)
+    assert traced.sealed.commitment == actor.recompute(trajectories, 0).sealed.commitment
+    names = [op.name for op in traced.traced.ops]
+    assert names[0] == "model.embed_tokens"
+    assert names[-2:] == ["lm_head", "logprob"]
+    assert all(op.at(target.token - 1) is not None for op in traced.traced.ops)
+    assert traced.traced.shape_at(target.token - 1).rows == len(trajectories[2].token_ids)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from importlib.metadata import version as installed
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,17 @@ from samebits.actor.masters import Masters
 from samebits.actor.optimizer import Optimizer
 from samebits.actor.packing import pack_of_each, recompute_packing, train_packing
 from samebits.actor.policy import Policy, Progress, silent
-from samebits.actor.protocol import Computed, Constructed, Exported, Probed, Replayed, Stepped, Tokens
+from samebits.actor.protocol import (
+    Computed,
+    Constructed,
+    Exported,
+    Probed,
+    Replayed,
+    Side,
+    Stepped,
+    Tokens,
+    TracedSide,
+)
 from samebits.actor.sealing import Vault, seal, to_lists
 from samebits.actor.sequence import Sequence as CallSequence
 from samebits.actor.sequence import Stage
@@ -35,6 +46,8 @@ from samebits.models.folder import config_dtype
 from samebits.ops import open_op_set
 from samebits.ops.observer import Record
 from samebits.ops.opset import OpSet
+from samebits.ops.tracing import Tracing
+from samebits.traced import Target
 
 
 class NativeActor:
@@ -204,6 +217,26 @@ class NativeActor:
             train=to_lists(train),
             train_probed=to_lists(train_probed),
         )
+
+    def trace(self, side: Side, trajectories: Sequence[Tokens], version: int, target: Target) -> TracedSide:
+        """One side of ``trajectories`` computed once more, with digests of the rows of trajectory ``target.sequence``.
+
+        Raises:
+            GateError: gradients are pending.
+            InputError: another policy version, or trajectories that cannot be computed.
+        """
+        self._calls.expect("trace", version)
+        self._check(trajectories)
+        began = time.perf_counter()
+        untraced, tracing = self._policy, Tracing(target)
+        self._policy = replace(untraced, tracing=tracing)
+        try:
+            patterns = (self._recompute_side if side == "recompute" else self._train_side)(trajectories)
+        finally:
+            self._policy = untraced
+        sealed = seal(patterns, time.perf_counter() - began)
+        self._vault.put(sealed, patterns)
+        return TracedSide(traced=tracing.result(), sealed=sealed)
 
     def reveal(self, commitment: str) -> list[list[int]]:
         """The patterns behind a commitment of this policy version, per trajectory in request order.

@@ -22,6 +22,7 @@ from samebits.models.family import Decoder, Weights
 from samebits.observed import Observed
 from samebits.ops.observer import Record
 from samebits.ops.opset import OpSet
+from samebits.ops.tracing import Tracing
 
 Objective = Callable[[list[int], Tensor], None]
 """Takes a pack (trajectory indices) and its logprobs [R] into the loss."""
@@ -47,6 +48,8 @@ class Policy:
     max_model_len: int
     activation_checkpointing: bool = False
     """Activations are computed again in the backward, logits for :data:`HEAD_ROWS` rows at a time; costs a forward."""
+    tracing: Tracing | None = None
+    """Who digests rows on the way, if anybody."""
 
     def logprobs(
         self, trajectories: Sequence[Tokens], record: Record | None = None, keys: Sequence[int] = ()
@@ -70,20 +73,22 @@ class Policy:
                 for trajectory, start, end in zip(trajectories, batch.starts[:-1], batch.starts[1:], strict=True)
             ]
         )
-        return self._forward(batch, rows)
+        return self._forward(batch, rows, keys)
 
-    def _forward(self, batch: PackedBatch, rows: Tensor) -> Tensor:
+    def _forward(self, batch: PackedBatch, rows: Tensor, keys: Sequence[int]) -> Tensor:
         """Raw logprobs of the tokens that follow packed rows int64 [R]: fp32 [R]."""
-        hidden = self.decoder.hidden_states(self.ops, self.weights, batch)
+        ops = self.ops if self.tracing is None else self.tracing.forward(self.ops, self.weights, batch, keys)
+        hidden = self.decoder.hidden_states(ops, self.weights, batch)
         hidden, token_ids = hidden.index_select(0, rows), batch.token_ids[rows + 1]
         if not self.activation_checkpointing:
-            return self._head(hidden, token_ids)
-        parts = zip(torch.split(hidden, HEAD_ROWS), torch.split(token_ids, HEAD_ROWS), strict=True)
+            return self._head(rows, hidden, token_ids)
+        parts = zip(*(torch.split(one, HEAD_ROWS) for one in (rows, hidden, token_ids)), strict=True)
         return torch.cat([batch.run_layer(self._head, *part) for part in parts])
 
-    def _head(self, hidden: Tensor, token_ids: Tensor) -> Tensor:
-        """Raw logprobs of int64 [R] after hidden states [R, hidden_size]: fp32 [R]."""
-        return self.ops.token_logprobs(self.decoder.logits(self.ops, self.weights, hidden), token_ids)
+    def _head(self, rows: Tensor, hidden: Tensor, token_ids: Tensor) -> Tensor:
+        """Raw logprobs of int64 [R] after hidden states [R, hidden_size] of packed ``rows``: fp32 [R]."""
+        ops = self.ops if self.tracing is None else self.tracing.head(rows.tolist())
+        return ops.token_logprobs(self.decoder.logits(ops, self.weights, hidden), token_ids)
 
 
 def recompute(

@@ -16,6 +16,8 @@ method             parameters                           result
 ``step``           version                              :class:`Stepped`: the optimizer step to ``version + 1``
 ``export``         path, version, digests               :class:`Exported`: writes the deployed weights
 ``probe``          layer, trajectories, version         :class:`Probed`: rule 3's one-ulp probe, weights restored
+``trace``          side, trajectories, version, target  :class:`TracedSide`: ``recompute`` or ``train`` once more,
+                                                        with digests of one trajectory's rows, op by op
 ``reveal``         commitment                           patterns per trajectory, as lists of uint32
 ``replay_step``    trajectories, rewards, version       :class:`Replayed`: a resumed run's way back
 ``effective``                                           settings and variables in force now, read back
@@ -29,8 +31,8 @@ one more after each ``step``, so what ``step(version=v)`` made is written by ``e
 
 ``max_model_len`` is the number of key slots of every attention; it must be the engine's (rule 8).
 
-``export`` and ``probe`` are taken whenever no gradient is pending, that is, always but between ``train_forward`` and
-``step``.  A stepped version is exported before anything is computed on it.
+``export``, ``probe`` and ``trace`` are taken whenever no gradient is pending, that is, always but between
+``train_forward`` and ``step``.  A stepped version is exported before anything is computed on it.
 
 ``replay_step`` restores trainer state when a run resumes: a fresh actor repeats ``recompute``, ``train_forward`` and
 ``step`` of each finished round, from the recorded tokens and rewards.  Nothing of it can be revealed.  It returns
@@ -42,9 +44,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from samebits.observed import Observed
+from samebits.traced import Traced
+
+Side = Literal["recompute", "train"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -145,3 +150,11 @@ class Replayed:
     recompute: Computed
     train: Computed
     stepped: Stepped
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TracedSide:
+    """One side computed once more, in its own packing and watched; its patterns can be revealed."""
+
+    traced: Traced
+    sealed: Sealed

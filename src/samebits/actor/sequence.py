@@ -17,10 +17,10 @@ class Stage(Enum):
 
 
 ACCEPTED: dict[Stage, tuple[str, ...]] = {
-    Stage.READY: ("recompute", "export", "probe", "replay_step"),
-    Stage.RECOMPUTED: ("train_forward", "export", "probe"),
+    Stage.READY: ("recompute", "export", "probe", "trace", "replay_step"),
+    Stage.RECOMPUTED: ("train_forward", "export", "probe", "trace"),
     Stage.TRAINED: ("step",),
-    Stage.STEPPED: ("export", "probe", "replay_step"),
+    Stage.STEPPED: ("export", "probe", "trace", "replay_step"),
 }
 
 

@@ -12,12 +12,23 @@ import torch
 
 from samebits.actor.actor import NativeActor
 from samebits.actor.policy import Progress as PackProgress
-from samebits.actor.protocol import Computed, Constructed, Exported, Probed, Replayed, Stepped, Tokens
+from samebits.actor.protocol import (
+    Computed,
+    Constructed,
+    Exported,
+    Probed,
+    Replayed,
+    Side,
+    Stepped,
+    Tokens,
+    TracedSide,
+)
 from samebits.actor.settings import MEGATRON
 from samebits.environment import loaded_libraries
 from samebits.environment.deciding import deciding_variables
 from samebits.errors import InputError
 from samebits.spool import Handler, Progress, from_message, serve
+from samebits.traced import Target
 
 Parameters = Mapping[str, Any]
 
@@ -65,6 +76,14 @@ class _Probe:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class _Trace:
+    side: Side
+    trajectories: list[Tokens]
+    version: int
+    target: Target
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class _Reveal:
     commitment: str
 
@@ -84,6 +103,7 @@ class ActorWorker:
             "step": self._step,
             "export": self._export,
             "probe": self._probe,
+            "trace": self._trace,
             "reveal": self._reveal,
             "loaded": _loaded,
             "replay_step": self._replay_step,
@@ -131,6 +151,10 @@ class ActorWorker:
     def _probe(self, parameters: Parameters, _: Progress) -> Probed:
         asked = from_message(_Probe, parameters, where="probe")
         return self._actor.probe(asked.layer, asked.trajectories, asked.version)
+
+    def _trace(self, parameters: Parameters, _: Progress) -> TracedSide:
+        asked = from_message(_Trace, parameters, where="trace")
+        return self._actor.trace(asked.side, asked.trajectories, asked.version, asked.target)
 
     def _reveal(self, parameters: Parameters, _: Progress) -> Parameters:
         return {"patterns": self._actor.reveal(from_message(_Reveal, parameters, where="reveal").commitment)}

@@ -18,6 +18,7 @@ from samebits.environment import Launcher
 from samebits.pins import Row
 from samebits.recipe import Recipe
 from samebits.spool import Worker, from_message, to_message
+from samebits.traced import Target
 
 ArmName = Literal["aligned", "control", "baseline"]
 COMPARED: Final[tuple[ArmName, ...]] = ("aligned", "control")
@@ -57,6 +58,18 @@ class EngineClient:
 
     def reveal(self, commitment: str) -> list[list[int]]:
         return _patterns(self._call("reveal", {"commitment": commitment}))
+
+    def trace(
+        self,
+        what: Sequence[engine.Request] | Sequence[engine.WholeSequence],
+        version: int,
+        target: Target,
+    ) -> engine.TracedCall:
+        asked: dict[str, list[Any]] = {"requests": [], "sequences": []}
+        for one in what:
+            asked["requests" if isinstance(one, engine.Request) else "sequences"].append(to_message(one))
+        parameters = {**asked, "version": version, "target": to_message(target)}
+        return from_message(engine.TracedCall, self._call("trace", parameters))
 
     def loaded(self) -> dict[str, str]:
         return dict(self._call("loaded", {})["libraries"])
@@ -111,6 +124,12 @@ class ActorClient:
 
     def effective(self) -> dict[str, Any]:
         return self._call("effective", {})
+
+    def trace(
+        self, side: actor.Side, trajectories: Sequence[actor.Tokens], version: int, target: Target
+    ) -> actor.TracedSide:
+        parameters = {**_trajectories(trajectories, version), "side": side, "target": to_message(target)}
+        return from_message(actor.TracedSide, self._call("trace", parameters))
 
     def probe(self, layer: int, trajectories: Sequence[actor.Tokens], version: int) -> actor.Probed:
         parameters = {**_trajectories(trajectories, version), "layer": layer}

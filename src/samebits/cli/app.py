@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from samebits import __version__
-from samebits.cli import adapt, certify, doctor, images, keys, lock, replay, show, smoke, stack, verify
+from samebits.cli import adapt, certify, doctor, explain, images, keys, lock, replay, show, smoke, stack, verify
 from samebits.cli.output import EPILOG, print_json
 from samebits.errors import InputError, MachineError, SamebitsError
 
@@ -34,7 +34,7 @@ app = typer.Typer(
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for module in (certify, smoke, keys, verify, replay, show, doctor, lock, stack, adapt, images):
+for module in (certify, smoke, keys, verify, replay, explain, show, doctor, lock, stack, adapt, images):
     module.register(app)
 
 

@@ -14,6 +14,8 @@ method           parameters                                  result
                                                              :class:`WholeSequence`
 ``reveal``       commitment                                  patterns per sequence, as lists of uint32
 ``draw``         logits, samples, seed                       counts per token: the sampler alone (rule 6)
+``trace``        requests or sequences, version, target      :class:`TracedCall`: that ``generate`` or ``score``, with
+                                                             digests of one sequence's rows, op by op
 ``effective``                                                settings and variables in force now, read back
 ``loaded``                                                   sha256 of each kernel library in use, by its path
 ===============  ==========================================  =================================================
@@ -22,11 +24,13 @@ method           parameters                                  result
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from samebits.observed import Observed
+from samebits.traced import Target, Traced
 
 FinishReason = Literal["stop", "length", "cancelled"]
 
@@ -134,6 +138,23 @@ class Generated:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class TracedCall:
+    """A ``generate`` or ``score`` that was traced: nothing of it may differ from the same call untraced."""
+
+    traced: Traced
+    sealed: Sealed
+    trajectories: list[Trajectory] = field(default_factory=list)
+    """Of a ``generate``."""
+
+
+class Tracing(Protocol):
+    """A trace while it is made."""
+
+    def result(self) -> Traced:
+        """What has been digested."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Progress:
     """Where a rollout is after a step."""
 
@@ -178,6 +199,9 @@ class Engine(Protocol):
 
     def draw(self, logits: Sequence[float], samples: int, seed: int) -> list[int]:
         """Counts per token of the engine's own sampler alone."""
+
+    def tracing(self, target: Target) -> AbstractContextManager[Tracing]:
+        """A context in which one ``generate`` or ``score`` is traced; it computes what it would have computed."""
 
     def close(self) -> None:
         """Free what the engine holds; whatever processes it started are gone afterwards."""

@@ -11,11 +11,22 @@ from typing import Any, Final
 
 import torch
 
-from samebits.engine.protocol import Constructed, Engine, Generated, Refitted, Request, Sealed, WholeSequence
+from samebits.engine.protocol import (
+    Constructed,
+    Engine,
+    Generated,
+    Refitted,
+    Request,
+    Sealed,
+    TracedCall,
+    Trajectory,
+    WholeSequence,
+)
 from samebits.environment import loaded_libraries
 from samebits.environment.deciding import deciding_variables
 from samebits.errors import GateError, InputError
 from samebits.spool import Handler, Progress, from_message, serve
+from samebits.traced import Target
 
 Parameters = Mapping[str, Any]
 
@@ -51,6 +62,14 @@ class _Score:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class _Trace:
+    version: int
+    target: Target
+    requests: list[Request]
+    sequences: list[WholeSequence]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class _Draw:
     logits: list[float]
     samples: int
@@ -78,6 +97,7 @@ class EngineWorker:
             "reveal": self._reveal,
             "loaded": _loaded,
             "draw": self._draw,
+            "trace": self._trace,
             "effective": self._effective,
         }
 
@@ -120,6 +140,17 @@ class EngineWorker:
     def _draw(self, parameters: Parameters, _: Progress) -> Parameters:
         asked = from_message(_Draw, parameters, where="draw")
         return {"counts": self._engine.draw(asked.logits, asked.samples, asked.seed)}
+
+    def _trace(self, parameters: Parameters, _: Progress) -> TracedCall:
+        asked = from_message(_Trace, parameters, where="trace")
+        trajectories: list[Trajectory] = []
+        with self._engine.tracing(asked.target) as tracing:
+            if asked.requests:  # of the two lists, one is empty
+                generated = self._engine.generate(asked.requests, asked.version)
+                trajectories, sealed = generated.trajectories, generated.sealed
+            else:
+                sealed = self._engine.score(asked.sequences, asked.version)
+        return TracedCall(traced=tracing.result(), sealed=sealed, trajectories=trajectories)
 
     def _effective(self, _: Parameters, __: Progress) -> Parameters:
         return {"settings": self._engine.effective(), "environment": deciding_variables()}

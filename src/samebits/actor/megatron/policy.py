@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,7 +28,8 @@ class MegatronPolicy(Policy):
     running: Running
     rotation: Rope
 
-    def _forward(self, batch: PackedBatch, rows: Tensor) -> Tensor:
+    def _forward(self, batch: PackedBatch, rows: Tensor, keys: Sequence[int]) -> Tensor:
+        del keys
         running, dtype = self.running, config_dtype(self.decoder.config)
         running.begin(batch, self.ops.rope_tables(batch.positions, self.rotation, dtype), rows)
         try:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +27,8 @@ from samebits.errors import GateError, InputError
 from samebits.gate import request as gate_request
 from samebits.models import open_folder
 from samebits.ops import open_op_set
+from samebits.ops.tracing import Tracing
+from samebits.traced import Target
 
 
 class NativeEngine:
@@ -158,6 +162,16 @@ class NativeEngine:
     def draw(self, logits: Sequence[float], samples: int, seed: int) -> list[int]:
         """See :func:`draw`: the sampler knows neither model nor batch."""
         return draw(logits, samples=samples, seed=seed)
+
+    @contextmanager
+    def tracing(self, target: Target) -> Iterator[Tracing]:
+        """Within, one ``generate`` or ``score`` is traced."""
+        untraced, tracing = self._forward, Tracing(target)
+        self._forward = replace(untraced, tracing=tracing)
+        try:
+            yield tracing
+        finally:
+            self._forward = untraced
 
     def close(self) -> None:
         """Nothing to free but memory."""

@@ -38,7 +38,7 @@ def score(sequences: Sequence[WholeSequence], settings: Settings, forward: Forwa
             tokens += sequence.token_ids[sequence.prompt_length :]
             start += len(context)
         forward.cache.zero(pages.take_fresh())
-        patterns = np.concatenate(forward.score(forward.hidden(spans), rows, tokens))
+        patterns = np.concatenate(forward.score(forward.hidden(spans, pack), rows, tokens))
         ends = np.cumsum([len(sequences[index].token_ids) - sequences[index].prompt_length for index in pack])
         for index, part in zip(pack, np.split(patterns, ends[:-1]), strict=True):
             found[index] = part

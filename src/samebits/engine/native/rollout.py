@@ -72,8 +72,8 @@ class Rollout:
         for chunk in chunks:
             self.versions[chunk.sequence.index].append(self.weights.version)
         self.forward.cache.zero(self.pages.take_fresh())
-        watch = Watch(self.record, [chunk.sequence.index for chunk in chunks])
-        hidden = self.forward.hidden([_span(chunk) for chunk in chunks], watch)
+        keys = [chunk.sequence.index for chunk in chunks]
+        hidden = self.forward.hidden([_span(chunk) for chunk in chunks], keys, Watch(self.record, keys))
         ends = np.cumsum([chunk.count for chunk in chunks])
         rows = [int(end) - 1 for chunk, end in zip(chunks, ends, strict=True) if chunk.samples]
         sampling = [chunk.sequence for chunk in chunks if chunk.samples]
@@ -81,7 +81,7 @@ class Rollout:
         if rows:
             logits = self.forward.logits(hidden, rows)
             sampled = _sample(logits, sampling)
-            patterns = self.forward.patterns(logits, sampled)
+            patterns = self.forward.patterns(logits, rows, sampled)
             for place, sequence in enumerate(sampling):
                 self.patterns[sequence.index].append(patterns[place : place + 1])
         self.tokens += len(sampled)
