@@ -163,5 +163,9 @@ def test_a_result_that_is_not_json_is_an_error(start: Start, what: str, found: s
     assert worker.call("echo", {"alive": True}) == {"alive": True}
 
 
-def test_a_lone_surrogate_survives(start: Start) -> None:
-    assert start().call("give", {"what": "surrogate"}) == {"text": "\ud800"}
+def test_a_lone_surrogate_is_no_reply(start: Start) -> None:
+    """Half of a character: no two readers agree on it."""
+    with pytest.raises(WorkerError) as caught:
+        start().call("give", {"what": "surrogate"})
+    assert caught.value.field == "worker tester: replies/000001.json"
+    assert caught.value.found == "not JSON: a lone surrogate (63 bytes)"

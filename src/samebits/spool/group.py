@@ -37,11 +37,13 @@ class Group:
         if shutil.which(command[0], path=environment.get("PATH")) is None:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), command[0])
         with log.open("ab") as stream:
-            theirs, self._lifeline = os.pipe()
+            theirs, ours = os.pipe()
+            # A file object: closed once, whichever of two threads comes first, and by the collector at the latest.
+            self._lifeline = os.fdopen(ours, "wb", 0)
             try:
                 self._process = start_guarded(command, theirs, stream, environment)
             except BaseException:
-                os.close(self._lifeline)
+                self._lifeline.close()
                 raise
             finally:
                 os.close(theirs)
@@ -79,9 +81,7 @@ class Group:
 
     def _forget(self) -> None:
         _LIVE.discard(self)
-        if self._lifeline >= 0:
-            os.close(self._lifeline)
-            self._lifeline = -1
+        self._lifeline.close()
 
     def _has_exited(self) -> bool:
         if sys.platform == "darwin":  # no waitid there before Python 3.13
