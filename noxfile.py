@@ -105,6 +105,13 @@ def tests_vllm(session: nox.Session) -> None:
     session.run("python", "-m", "pytest", "-m", "vllm", *arguments, env={"SAMEBITS_VLLM_PYTHON": python})
 
 
+@nox.session(name="vllm-determinism")
+def vllm_determinism(session: nox.Session) -> None:
+    """Run vLLM's own determinism tests on a row's stack, cpu-vllm-0.32 or ``-- ROW``; skipped ones count as failed."""
+    install(session)
+    session.run("python", "-m", "samebits.engine.vllm.own_tests", *session.posargs)
+
+
 @nox.session
 def lint(session: nox.Session) -> None:
     """Lint with ruff, check types with mypy --strict."""

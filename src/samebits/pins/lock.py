@@ -86,6 +86,10 @@ TARGETS: Final = {
         with_torch=True,
         comment="What the stack of row gb200-vllm-0.33 installs, torch and its CUDA libraries too.",
     ),
+    "vllm-determinism": Target(
+        chosen=True,
+        comment="What vLLM's own determinism tests need, in a folder that the stack looks into last; chosen by hand.",
+    ),
     "verify": Target(like="cpu", comment="What reading a certificate needs."),
     "images": Target(extras=("images",), like="cpu", comment="What builds images, installed after verify.txt."),
     "test": Target(extras=("test", "lint"), like="cpu", comment="Test and lint tools, installed after cpu.txt."),

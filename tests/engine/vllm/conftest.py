@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import socket
 import subprocess
+import tarfile
 import time
 from http.client import HTTPConnection
 from pathlib import Path
@@ -65,6 +67,23 @@ class Server:
         content = body if isinstance(body, bytes) else json.dumps(body).encode()
         status, answer = self.ask("POST", path, content, {"content-type": "application/json", **(headers or {})})
         return status, json.loads(answer) if answer.startswith(b"{") else answer.decode()
+
+
+@pytest.fixture
+def made_release(tmp_path):
+    """A source distribution with test modules in place of vLLM's own."""
+
+    def make(modules):
+        path = tmp_path / "vllm-0.26.0.tar.gz"
+        files = {f"tests/v1/determinism/{name}.py": text for name, text in modules.items()}
+        with tarfile.open(path, "w:gz") as archive:
+            for name, text in {**files, "vllm/__init__.py": "raise SystemExit"}.items():
+                member = tarfile.TarInfo(f"vllm-0.26.0/{name}")
+                member.size = len(text.encode())
+                archive.addfile(member, io.BytesIO(text.encode()))
+        return path
+
+    return make
 
 
 @pytest.fixture(scope="session")

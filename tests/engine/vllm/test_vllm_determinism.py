@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import io
-import tarfile
-
 import pytest
 
 from samebits.engine.vllm import determinism
@@ -29,20 +26,11 @@ def test_bad():
 
 
 @pytest.fixture
-def release(tmp_path, monkeypatch):
+def release(made_release, monkeypatch):
     monkeypatch.setattr(determinism, "installed", lambda: ("0.26.0", "cuda"))
 
-    def make(content):
-        path = tmp_path / "vllm-0.26.0.tar.gz"
-        with tarfile.open(path, "w:gz") as archive:
-            for name, text in {
-                "tests/v1/determinism/test_it.py": content,
-                "vllm/__init__.py": "raise SystemExit",
-            }.items():
-                member = tarfile.TarInfo(f"vllm-0.26.0/{name}")
-                member.size = len(text.encode())
-                archive.addfile(member, io.BytesIO(text.encode()))
-        return path
+    def make(content, **others):
+        return made_release({"test_it": content, **others})
 
     return make
 
@@ -55,6 +43,28 @@ def test_skips_are_failures(release):
         "tests.v1.determinism.test_it::test_bad": "failure: AssertionError: bits differ",
         "tests.v1.determinism.test_it::test_skipped": "skipped: needs two GPUs",
     }
+    assert found.by_module == {"tests.v1.determinism.test_it": 3}
+
+
+def test_a_module_that_cannot_be_imported_is_a_failure_and_hides_no_other(release):
+    path = release("def test_one():\n    pass\n", test_broken="import nonexistent_module_of_nobody\n")
+    found = observe(path, sha256=sha256_file(path), batch_invariant=False)
+    assert (found.tests, found.passed) == (2, 1)
+    assert found.by_module == {"tests.v1.determinism.test_broken": 1, "tests.v1.determinism.test_it": 1}
+    assert found.failures == {
+        "tests.v1.determinism.test_broken": "error: ModuleNotFoundError: No module named 'nonexistent_module_of_nobody'"
+    }
+
+
+def test_tools_are_looked_for_last(release, tmp_path):
+    """A tool of the same name as a module that is there shadows nothing."""
+    (tmp_path / "tools").mkdir()
+    for name in ("json", "tool_of_mine"):
+        (tmp_path / "tools" / f"{name}.py").write_text("mine = True\n")
+    path = release(
+        "def test_it():\n    import json, tool_of_mine\n    assert tool_of_mine.mine and not hasattr(json, 'mine')\n"
+    )
+    assert observe(path, sha256=sha256_file(path), batch_invariant=False, tools=str(tmp_path / "tools")).is_clean
 
 
 def test_a_clean_run(release):

@@ -1,9 +1,11 @@
 """vLLM's own determinism tests against the vLLM that is installed: an observation, never part of a verdict.
 
-``python -m samebits.engine.vllm.determinism SDIST --sha256 HEX [--flag]``, run by the interpreter of a row's stack with
-pytest beside it.  SDIST is the row's pinned source distribution; only its ``tests`` are unpacked, so that the installed
-package is tested and not the source.  A skipped test proves nothing, and a test that passes when it is run again is
-the very fault that it looks for: skips count as failures, and nothing is run again.
+``python -m samebits.engine.vllm.determinism SDIST --sha256 HEX [--flag] [--tools FOLDER]``, run by the interpreter of a
+row's stack; pytest is installed there or lies in FOLDER, which is searched last, so that it shadows nothing of the
+stack's (:mod:`samebits.engine.vllm.own_tests` makes it).  SDIST is the row's pinned source distribution; only its
+``tests`` are unpacked, so that the installed package is tested and not the source.  A skipped test proves nothing, and
+a test that passes when it is run again is the very fault that it looks for: skips count as failures, and nothing is run
+again.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ import subprocess
 import sys
 import tarfile
 import tempfile
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -26,6 +29,14 @@ from samebits.errors import InputError, MachineError
 from samebits.hashing import sha256_file
 
 TESTS: Final = "tests/v1/determinism"
+_START: Final = """
+import sys
+sys.path.append(sys.argv.pop(1))
+import pytest
+sys.exit(pytest.main(sys.argv[1:]))
+"""
+"""What ``python -m pytest`` does, with one more folder at the end of the path."""
+
 _NEVER_AGAIN: Final = ("no:rerunfailures", "no:flaky", "no:cacheprovider")
 
 
@@ -38,8 +49,10 @@ class Observation:
     batch_invariant: bool
     tests: int
     passed: int
+    by_module: Mapping[str, int]
+    """How many tests each module has; one that cannot be imported counts as one."""
     failures: Mapping[str, str]
-    """Test to the first line of what it said; a skipped one says so."""
+    """Test to the line that says why; a skipped one says so."""
 
     @property
     def is_clean(self) -> bool:
@@ -47,8 +60,8 @@ class Observation:
         return self.tests > 0 and not self.failures
 
 
-def observe(sdist: Path, *, sha256: str, batch_invariant: bool, tests: str = TESTS) -> Observation:
-    """Run the tests below ``tests`` in ``sdist``.
+def observe(sdist: Path, *, sha256: str, batch_invariant: bool, tests: str = TESTS, tools: str = "") -> Observation:
+    """Run the tests below ``tests`` in ``sdist``; ``tools`` is a folder with what the stack lacks, searched last.
 
     Raises:
         InputError: another file than the pinned one, or without such tests.
@@ -64,7 +77,7 @@ def observe(sdist: Path, *, sha256: str, batch_invariant: bool, tests: str = TES
     with tempfile.TemporaryDirectory(prefix="samebits-determinism-") as name:
         scratch = Path(name)
         _unpack(sdist, scratch, tests)
-        return _observation(_run(scratch, tests, batch_invariant), version, sha256, batch_invariant)
+        return _observation(_run(scratch, tests, batch_invariant, tools), version, sha256, batch_invariant)
 
 
 def _unpack(sdist: Path, scratch: Path, tests: str) -> None:
@@ -78,9 +91,10 @@ def _unpack(sdist: Path, scratch: Path, tests: str) -> None:
         raise InputError(str(sdist), found=f"no {tests}", accepted="vLLM's own tests", next_step="Take vLLM's sdist.")
 
 
-def _run(scratch: Path, tests: str, batch_invariant: bool) -> ET.Element:
+def _run(scratch: Path, tests: str, batch_invariant: bool, tools: str) -> ET.Element:
     report = scratch / "report.xml"
-    command = [sys.executable, "-m", "pytest", "-q", f"--junitxml={report}", tests]
+    command = [sys.executable, "-c", _START, tools, "-q", f"--junitxml={report}", tests]
+    command.append("--continue-on-collection-errors")  # a module that cannot be imported hides none of the others
     for plugin in _NEVER_AGAIN:
         command += ["-p", plugin]
     flag = {"VLLM_BATCH_INVARIANT": "1" if batch_invariant else "0"}
@@ -98,7 +112,7 @@ def _run(scratch: Path, tests: str, batch_invariant: bool) -> ET.Element:
 def _observation(report: ET.Element, version: str, sha256: str, batch_invariant: bool) -> Observation:
     cases = list(report.iter("testcase"))
     failures = {
-        f"{case.get('classname')}::{case.get('name')}": f"{child.tag}: {_first_line(child)}"
+        "::".join(filter(None, (case.get("classname"), case.get("name")))): f"{child.tag}: {_why(child)}"
         for case in cases
         for child in case
         if child.tag in {"failure", "error", "skipped"}
@@ -109,11 +123,16 @@ def _observation(report: ET.Element, version: str, sha256: str, batch_invariant:
         batch_invariant=batch_invariant,
         tests=len(cases),
         passed=len(cases) - len(failures),
+        by_module=dict(Counter(sorted(case.get("classname") or case.get("name") or "" for case in cases))),
         failures=dict(sorted(failures.items())),
     )
 
 
-def _first_line(element: ET.Element) -> str:
+def _why(element: ET.Element) -> str:
+    """The message's first line; of an error its last exception, which the message only calls a failure."""
+    raised = [line for line in (element.text or "").splitlines() if line.startswith("E  ")]
+    if element.tag == "error" and raised:
+        return raised[-1].removeprefix("E").strip()
     return next(iter((element.get("message") or "").splitlines()), "")
 
 
@@ -123,8 +142,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("sdist", type=Path)
     parser.add_argument("--sha256", required=True, help="the digest that the row pins")
     parser.add_argument("--flag", action="store_true", help="with VLLM_BATCH_INVARIANT=1")
+    parser.add_argument("--tools", default="", metavar="FOLDER", help="what the stack lacks, searched last")
     options = parser.parse_args(arguments)
-    observation = observe(options.sdist, sha256=options.sha256, batch_invariant=options.flag)
+    observation = observe(options.sdist, sha256=options.sha256, batch_invariant=options.flag, tools=options.tools)
     sys.stdout.write(json.dumps(asdict(observation)) + "\n")
     return 0 if observation.is_clean else 1
 
