@@ -18,6 +18,10 @@ KNOWN = [
     "dense-smollm2-megatron",
     "ds4-small",
     "ds4-small-fp8kv",
+    "refused-batch-invariant-cpu",
+    "refused-ds4-h200",
+    "refused-mamba2-cpu",
+    "refused-mamba2-h200",
 ]
 
 

@@ -58,7 +58,7 @@ def test_the_recipe_itself_is_good(small):
         (
             "model.source",
             "smollm3",
-            "r.toml: model.source: found 'smollm3'; accepted: 'smollm2-135m' or 'seeded'. Correct the value.",
+            "r.toml: model.source: found 'smollm3'; accepted: 'smollm2-135m', 'seeded' or 'dummy'. Correct the value.",
         ),
         (
             "model.shape.intermediate_size",

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from samebits import certificate, pins
-from samebits.certify import folder, image, statement
+from samebits.certify import folder, image, refusal, statement
 from samebits.certify.clock import Clock
 from samebits.certify.folder import Manifest, RunFolder
 from samebits.certify.order import Order
@@ -117,7 +117,7 @@ def _measured_and_judged(order: Order, run: RunFolder, reporter: Reporter) -> Fi
             environment=describe(),
             images=[one.model_dump(exclude_unset=True) for one in image.resources(order)],
         )
-        measure(order, run, reporter)
+        (measure if order.recipe.refusal is None else refusal.record)(order, run, reporter)
         # A clock that was set back must not leave a run that ends before it began: no certificate can say that.
         run.finish("measured", on=max(statement.now(), run.manifest.started_on))
     reporter.live("assembling the evidence and judging it")

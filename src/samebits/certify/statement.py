@@ -21,6 +21,10 @@ SCOPE: Final = (
     "Holds for the prompts, batches and machine of this run.",
 )
 
+OF_A_REFUSAL: Final = (
+    "Says how the engine itself refused to be built or to run on a model; nothing was computed or compared.",
+)
+
 
 def facts(arms: Mapping[ArmName, Arm]) -> Rows:
     """Rows of the ``facts`` table: what each worker said of itself once built."""
@@ -56,7 +60,7 @@ def write(order: Order, run: RunFolder, findings: Findings) -> None:
         ),
         seeds={"model": str(order.recipe.model.seed), "workload": str(order.recipe.workload.seed)},
         reproduces=None,
-        limitations=[*SCOPE, *surveyed["limitations"]],
+        limitations=[*(SCOPE if order.recipe.refusal is None else OF_A_REFUSAL), *surveyed["limitations"]],
         findings=findings.to_dict(),
     )
     subjects = certificate.subjects_of(sorted(run.evidence.iterdir()))

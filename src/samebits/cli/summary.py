@@ -20,13 +20,15 @@ def findings_view(findings: Mapping[str, Any], *, title: str, seconds: float | N
     """The end of a run on one screen: what was compared, what the control arm did, cost, exclusions, verdict."""
     exactness, control = findings["exactness"], _oracle(findings, "control", "rollout", "recompute")
     shown = table("", "", title=title)
-    shown.add_row("compared", f"{exactness['compared']} tokens, three ways, as fp32 bit patterns")
-    shown.add_row("mismatches", f"{exactness['mismatches']} differ, {exactness['nonFinite']} not finite")
+    if findings["oracles"]:  # none where the run was there to record a refusal
+        shown.add_row("compared", f"{exactness['compared']} tokens, three ways, as fp32 bit patterns")
+        shown.add_row("mismatches", f"{exactness['mismatches']} differ, {exactness['nonFinite']} not finite")
     if exactness["firstMismatch"]:
         shown.add_row("first", _where(exactness["firstMismatch"]))
     if control:
         shown.add_row("control arm", f"{control['mismatches']} of {control['compared']} differ, as they must")
-    shown.add_row("overhead", _overhead(findings["overhead"]))
+    if findings["oracles"]:
+        shown.add_row("overhead", _overhead(findings["overhead"]))
     refused = sum(1 for exclusion in findings["exclusions"] if exclusion.get("refused"))
     shown.add_row("exclusions", f"{refused} of {len(findings['exclusions'])} refused")
     counts = Counter(check["status"] for check in findings["checks"])

@@ -12,7 +12,7 @@ from typing import Any, Final, Literal
 
 from samebits import bits
 
-Verdict = Literal["passed", "failed", "vacuous", "over_budget"]
+Verdict = Literal["passed", "failed", "vacuous", "over_budget", "refused"]
 Status = Literal["passed", "failed", "vacuous", "not_applicable", "not_run"]
 Basis = Literal["derived", "attested"]
 """*derived*: recomputed from what was recorded. *attested*: the run's word for something that no record can show."""
@@ -192,14 +192,19 @@ class Findings:
     probes: list[dict[str, Any]]
     refits: dict[str, Any]
     observations: dict[str, Any]
+    is_refusal: bool = False
+    """Whether the run was there to record a refusal and nothing else."""
 
     @property
     def verdict(self) -> Verdict:
         """*failed* if any check failed, else *vacuous* if any showed nothing or was not run, else *passed*.
 
         *over_budget* where all is exact and only the cost is more than the recipe allows: exactness and overhead are
-        two verdicts, and neither may hide the other (rule 9).
+        two verdicts, and neither may hide the other (rule 9).  *refused* where the run was there to show that, and did.
         """
+        if self.is_refusal:
+            said = worst(check.status for check in self.checks)
+            return "refused" if said == "passed" else said
         said = worst(check.status for check in self.checks if check.name != BUDGET)
         cost = [check.status for check in self.checks if check.name == BUDGET]
         return "over_budget" if said == "passed" and cost == ["failed"] else worst([said, *cost])
@@ -209,7 +214,10 @@ class Findings:
         """Why the verdict is not *passed*: every check that did not pass, failed ones first."""
         order = {"failed": 0, "vacuous": 1, "not_run": 2}
         wrong = sorted((check for check in self.checks if check.status in order), key=lambda check: order[check.status])
-        return [f"{check.name}: {check.status.replace('_', ' ')}: {check.detail}" for check in wrong]
+        told = [f"{check.name}: {check.status.replace('_', ' ')}: {check.detail}" for check in wrong]
+        if self.is_refusal and not told:
+            told = [f"{check.name}: refused: {check.detail}" for check in self.checks[:1]]
+        return told
 
     def to_dict(self) -> dict[str, Any]:
         """The certificate's ``findings``."""

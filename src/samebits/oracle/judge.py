@@ -22,6 +22,7 @@ from samebits.oracle.rules import (
     informative,
     overhead,
     refits,
+    refusal,
     sampling,
     versions,
 )
@@ -36,6 +37,8 @@ def judge(folder: Path, recipe: Recipe, *, error: type[SamebitsError] = InputErr
         SamebitsError: of the class ``error``, if the folder does not hold evidence at all; evidence of a bad run is
             not an error but a finding.
     """
+    if recipe.refusal is not None:
+        return refusal.judge(folder, recipe, recipe.refusal, error=error)
     measured = measure(EvidenceReader(folder, error=error))
     cost = overhead.measure(measured, recipe)
     checks = [

@@ -112,7 +112,7 @@ COUNTERS: Final = _schema(
 )
 
 REFUSALS: Final = _schema(
-    ("kind", pa.string(), False),  # "engine", "actor", "request"
+    ("kind", pa.string(), False),  # "engine", "actor", "request"; "construct" where the engine itself was really built
     ("set", pa.string(), False),  # the excluded fields, as sorted JSON
     ("refused", pa.bool_(), False),
     ("by", pa.string(), False),  # "gate" or the engine's own name

@@ -14,9 +14,11 @@ from samebits.recipe.model import (
     Model,
     NativeSettings,
     Recipe,
+    Refusal,
     VllmSettings,
     Workload,
 )
+from samebits.recipe.refused import config_bytes
 from samebits.recipe.sampling import CONFORMING
 from samebits.recipe.variants import with_actor
 
@@ -34,8 +36,10 @@ __all__ = [
     "Model",
     "NativeSettings",
     "Recipe",
+    "Refusal",
     "VllmSettings",
     "Workload",
+    "config_bytes",
     "digest",
     "find",
     "known",

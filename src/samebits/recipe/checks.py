@@ -10,6 +10,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
+from samebits.recipe.refused import refusal_conflicts
 from samebits.recipe.sampling import CONFORMING
 from samebits.schema import Conflict, nearest
 
@@ -28,6 +29,9 @@ _VECTOR: Final = 16
 
 def conflicts(recipe: Recipe) -> Iterator[Conflict]:
     """Everything wrong with ``recipe``, in the order of its file."""
+    if recipe.refusal is not None or recipe.model.family == "foreign" or recipe.model.config is not None:
+        yield from refusal_conflicts(recipe)
+        return
     yield from _model(recipe)
     yield from _lengths(recipe)
     yield from _cache(recipe)
@@ -63,6 +67,9 @@ def _model(recipe: Recipe) -> Iterator[Conflict]:
         return
     if model.ds4 is not None:
         yield Conflict("model.ds4", found="a table", accepted='nothing: family = "dense"', next_step="Remove it.")
+    if model.source == "dummy":
+        yield Conflict("model.source", found="'dummy'", accepted='"seeded" or "smollm2-135m": family = "dense"')
+        return
     if model.source != "seeded":
         if model.shape is not None:
             yield Conflict(

@@ -15,6 +15,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Discriminator, Field, Tag, model_validator
 
 from samebits.recipe.checks import conflicts
+from samebits.recipe.refused import IDLE, not_alone
 from samebits.schema import Closed, refuse
 
 Count = Annotated[int, Field(ge=1, le=10_000_000)]
@@ -84,15 +85,21 @@ class Ds4Shape(Closed):
 
 
 class Model(Closed):
-    """Which weights. ``smollm2-135m`` is real; ``seeded`` is drawn from ``seed`` in the family's shape."""
+    """Which weights. ``smollm2-135m`` is real; ``seeded`` is drawn from ``seed`` in the family's shape.
 
-    family: Literal["dense", "ds4"]
-    source: Literal["smollm2-135m", "seeded"]
+    A *foreign* model is none of the kit's: only what an engine makes of its configuration is recorded, on weights that
+    the engine itself makes up (``dummy``).
+    """
+
+    family: Literal["dense", "ds4", "foreign"]
+    source: Literal["smollm2-135m", "seeded", "dummy"]
     seed: Seed = 0
     shape: DenseShape | None = None
     """Of ``family = "dense"``."""
     ds4: Ds4Shape | None = None
     """Of ``family = "ds4"``."""
+    config: dict[str, Any] | None = None
+    """Of ``family = "foreign"``: its ``config.json``."""
     dtype: Literal["bfloat16", "float32"] = "bfloat16"
 
 
@@ -278,6 +285,18 @@ class Exclusion(Closed):
     why: Annotated[str, Field(min_length=1)]
 
 
+class Refusal(Closed):
+    """All that such a recipe runs: the real engine is built on a foreign model, and must itself raise."""
+
+    by: Literal["engine"]
+    because: Annotated[str, Field(min_length=8, max_length=400)]
+    """Text that the engine's own message must contain; any other failure is no refusal."""
+    batch_invariant: bool
+    """``VLLM_BATCH_INVARIANT``. Where it is on, the engine is built without it too: what it says then is on record."""
+    arguments: dict[str, str | int | bool] = Field(default={})
+    """Further ``EngineArgs``, laid over those that every such attempt has."""
+
+
 class Recipe(Closed):
     """One recipe file."""
 
@@ -296,6 +315,16 @@ class Recipe(Closed):
     """Engine settings that the row does not certify and this recipe has all the same, so that the failure is on record.
     A run of it can never pass."""
     exclusions: Annotated[list[Exclusion], Field(min_length=1, max_length=1000)]
+    refusal: Refusal | None = None
+    """If given, nothing else is run, and nothing but the model is said besides."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _a_refusal_stands_alone(cls, data: Any) -> Any:
+        if not isinstance(data, dict) or "refusal" not in data:
+            return data
+        refuse(not_alone(data))
+        return {**IDLE, **data}
 
     @model_validator(mode="after")
     def _values_fit_together(self) -> Self:

@@ -11,13 +11,28 @@ import argparse
 import json
 import sys
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from importlib import metadata
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from samebits.engine.vllm.variables import enter, installed
+from samebits.environment import loaded_libraries
 from samebits.hashing import sha256_file
+
+ARGUMENTS: Final[Mapping[str, Any]] = {
+    "load_format": "dummy",
+    "skip_tokenizer_init": True,
+    "max_model_len": 256,
+    "max_num_seqs": 2,
+    "gpu_memory_utilization": 0.2,
+    "enforce_eager": True,
+    "enable_prefix_caching": False,
+    "generation_config": "vllm",
+}
+"""``EngineArgs`` of every attempt."""
+_NOTHING: Final[Mapping[str, Any]] = {}
 
 Stage = Literal["configuration", "construction", "first forward", "none"]
 
@@ -38,12 +53,18 @@ class Outcome:
     """The first line of the exception that began it."""
     place: str
     """File, line and function that raised, within the installed packages."""
+    torch: str
+    settings: Mapping[str, Any]
+    """The ``EngineArgs`` that it was built with; what they leave out is vLLM's own."""
+    loaded: Mapping[str, str]
+    """sha256 of each kernel library in use at the end, by its path."""
 
 
-def attempt(folder: Path, *, batch_invariant: bool) -> Outcome:
+def attempt(folder: Path, *, batch_invariant: bool, arguments: Mapping[str, Any] = _NOTHING) -> Outcome:
     """Build an engine on the model in ``folder`` and generate one token; what vLLM raises is the result.
 
-    For a process of its own: variables are set, and what is left of the engine is not cleaned up.
+    ``arguments`` are laid over :data:`ARGUMENTS`.  For a process of its own: variables are set, and what is left of the
+    engine is not cleaned up.
 
     Raises:
         GateError: vLLM was imported before, or under other variables.
@@ -60,10 +81,11 @@ def attempt(folder: Path, *, batch_invariant: bool) -> Outcome:
             **({"TORCHDYNAMO_DISABLE": "1", "VLLM_CPU_OMP_THREADS_BIND": "nobind"} if device == "cpu" else {}),
         }
     )
+    settings = {**ARGUMENTS, **arguments}
     stage: Stage = "configuration"
     error: Exception | None = None
     try:
-        for stage, step in _steps(folder):  # noqa: B007 - read below: where it stopped
+        for stage, step in _steps({"model": str(folder), **settings}):  # noqa: B007 - read below: where it stopped
             step()
         stage = "none"
     except Exception as raised:  # noqa: BLE001 - whatever vLLM raises is what is asked for
@@ -80,26 +102,19 @@ def attempt(folder: Path, *, batch_invariant: bool) -> Outcome:
         error="" if root is None else type(root).__name__,
         message="" if root is None else next(iter(str(root).strip().splitlines()), ""),
         place=_place(root),
+        torch=metadata.version("torch"),
+        settings=settings,
+        loaded=loaded_libraries(),
     )
 
 
-def _steps(folder: Path) -> list[tuple[Stage, Callable[[], object]]]:
+def _steps(arguments: Mapping[str, Any]) -> list[tuple[Stage, Callable[[], object]]]:
     built: dict[str, Any] = {}
 
     def configure() -> None:
         from vllm.engine.arg_utils import EngineArgs  # noqa: PLC0415 - only after the variables are set
 
-        built["config"] = EngineArgs(
-            model=str(folder),
-            load_format="dummy",
-            skip_tokenizer_init=True,
-            max_model_len=256,
-            max_num_seqs=2,
-            gpu_memory_utilization=0.2,
-            enforce_eager=True,
-            enable_prefix_caching=False,
-            generation_config="vllm",
-        ).create_engine_config()
+        built["config"] = EngineArgs(**arguments).create_engine_config()
 
     def construct() -> None:
         from vllm.v1.engine.llm_engine import LLMEngine  # noqa: PLC0415
@@ -137,8 +152,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m samebits.engine.vllm.unsupported", description=__doc__)
     parser.add_argument("folder", type=Path, help="holds a config.json")
     parser.add_argument("--flag", action="store_true", help="with VLLM_BATCH_INVARIANT=1")
+    parser.add_argument("--arguments", type=json.loads, default={}, help="further EngineArgs, as JSON")
     options = parser.parse_args(arguments)
-    outcome = attempt(options.folder, batch_invariant=options.flag)
+    outcome = attempt(options.folder, batch_invariant=options.flag, arguments=options.arguments)
     sys.stdout.write("\n" + json.dumps(asdict(outcome)) + "\n")
     return 0
 
