@@ -245,3 +245,10 @@ def test_every_committed_row_names_its_requirements_by_the_digest_that_they_have
 def test_no_committed_lock_names_a_host():
     for path in sorted((Path(__file__).parents[2] / "lock").glob("*.txt")):
         assert "://" not in path.read_text(), path
+
+
+@pytest.mark.parametrize("name", lock.TARGETS)
+def test_every_committed_lock_was_made_by_the_command(name):
+    comment = f"{lock.TARGETS[name].comment}\nMade by: samebits lock {name}"
+    text = (Path(__file__).parents[2] / "lock" / f"{name}.txt").read_text()
+    assert text == hashed.render(hashed.parse(text, source=name), comment=comment)

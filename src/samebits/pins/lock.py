@@ -71,7 +71,9 @@ TARGETS: Final = {
     "cpu-vllm-0.32": Target(
         # The build's own requirements ask for more than it uses on a CPU, and for a torch that no index has.
         chosen=True,
-        comment="What the stack of row cpu-vllm-0.32 installs after torch==2.13.0; releases chosen by hand.",
+        comment="What the stack of row cpu-vllm-0.32 installs after torch==2.13.0; releases chosen by hand.\n"
+        "vLLM's CPU build, what it needs to run and to serve, and what the kit's workers need (blake3, platformdirs).\n"
+        "torchvision, torchaudio, torchcodec and triton are left out: with them this build does not import.",
     ),
     "h200-vllm-0.26": Target(
         stack=("vllm==0.26.0", "torch==2.11.0", "blake3==1.0.11", "platformdirs==4.14.9"),
