@@ -27,6 +27,18 @@ def test_passes_and_says_what_it_compared(whole: tuple[Ended, Path]) -> None:
     assert all(exclusion["refused"] for exclusion in findings["exclusions"])
 
 
+def test_a_setting_that_nobody_knows_was_refused_by_name(whole: tuple[Ended, Path]) -> None:
+    """A recipe cannot name one, so the run tries it by itself: in each process, and in a request."""
+    refusals = pq.read_table(whole[1] / "certificate.evidence" / "refusals.parquet").to_pylist()
+    unknown = [row for row in refusals if row["set"] == '{"samebits_unknown": true}']
+    assert [(row["kind"], row["refused"], row["by"], row["field"]) for row in unknown] == [
+        ("engine", True, "gate", "engine.samebits_unknown"),
+        ("actor", True, "gate", "actor.samebits_unknown"),
+        ("request", True, "gate", "request 'excluded': samebits_unknown"),
+    ]
+    assert "found an unknown setting; accepted: " in unknown[0]["message"]
+
+
 def test_the_control_arm_differs_from_itself_and_across(whole: tuple[Ended, Path]) -> None:
     findings = whole[0].json["runs"][0]["findings"]
     differing = {

@@ -566,6 +566,26 @@ def exclusion_of_nearly_the_same(world: Simulator) -> None:
     world.row("refusals", kind="request")["set"] = '{"temperature": 0.9}'
 
 
+def _an_unknown_setting(world: Simulator, **said: object) -> None:
+    row = {"kind": "engine", "set": '{"unknown": true}', "refused": True, "by": "gate", "field": "engine.unknown"}
+    world.tables["refusals"].insert(0, {**row, "message": "an unknown setting", **said})
+
+
+@fault("passed")
+def an_unknown_setting_refused(world: Simulator) -> None:
+    _an_unknown_setting(world)
+
+
+@fault("failed", exclusions__refused="failed")
+def an_unknown_setting_accepted(world: Simulator) -> None:
+    _an_unknown_setting(world, refused=False, by="", field="")
+
+
+@fault("failed", exclusions__refused="failed")
+def an_unknown_setting_refused_for_another_reason(world: Simulator) -> None:
+    _an_unknown_setting(world, field="engine.max_model_len")
+
+
 @fault("failed", exclusions__refused="failed")
 def refused_by_nobody(world: Simulator) -> None:
     world.row("refusals", kind="actor")["by"] = ""

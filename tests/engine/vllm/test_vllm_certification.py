@@ -7,6 +7,7 @@ import json
 from collections import Counter
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 
 from certify.cli import samebits
@@ -75,6 +76,16 @@ def test_passes_unsigned_and_is_signed(whole):
     assert [one for one in findings["exclusions"] if not one["refused"]] == []
     assert whole.sign.code == 0, whole.sign.stderr
     assert whole.sign.json["certificate"] == str(whole.certificate)
+
+
+def test_an_unknown_engine_argument_is_refused_by_name(whole):
+    refusals = pq.read_table(whole.run / "certificate.evidence" / "refusals.parquet").to_pylist()
+    unknown = [row for row in refusals if row["set"] == '{"samebits_unknown": true}']
+    assert [(row["refused"], row["field"]) for row in unknown] == [
+        (True, "engine.samebits_unknown"),
+        (True, "actor.samebits_unknown"),
+        (True, "request 'excluded': samebits_unknown"),
+    ]
 
 
 def test_verifies_by_its_key(whole):
