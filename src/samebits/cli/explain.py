@@ -30,6 +30,10 @@ def explain(
     stack: Annotated[
         Path | None, typer.Option(help="Python interpreter that holds the row's stack, where it has one of its own.")
     ] = None,
+    script: Annotated[
+        Path | None,
+        typer.Option(help="Write a script that shows the fault with vLLM alone, where its rollout and prefill differ."),
+    ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Find the op in which a run's first differing token was born. Needs a machine like the run's.
@@ -41,7 +45,9 @@ def explain(
     """
     chosen, _ = pins.load(row if row is not None else str(run / "certificate.evidence" / "row.toml"))
     with ConsoleReporter() as reporter:
-        found = execute(run, arm=arm, row=chosen, launcher=stack_launcher(chosen, stack, reporter), reporter=reporter)
+        found = execute(
+            run, arm=arm, script=script, row=chosen, launcher=stack_launcher(chosen, stack, reporter), reporter=reporter
+        )
     if json:
         print_json(found.to_dict())
     else:
@@ -70,7 +76,7 @@ def _show(found: Explanation) -> None:
     birth, other = found.birth, found.token.other
     ops = table(f"op at position {birth.position}", "rollout", other, "")
     for one in birth.rows:
-        ops.add_row(one.op, one.left or "", one.right or "", _mark(one, birth.first))
+        ops.add_row(one.op.removeprefix("model."), one.left or "", one.right or "", _mark(one, birth.first))
     console.print(ops)
     shapes = table("", "rollout", other)
     left, right = said["birth"]["shapes"]["left"] or {}, said["birth"]["shapes"]["right"] or {}

@@ -19,6 +19,7 @@ from samebits.certify.round import engine_request
 from samebits.engine.protocol import Request, WholeSequence
 from samebits.environment import Launcher, OwnEnvironment
 from samebits.errors import InputError
+from samebits.explain import upstream
 from samebits.explain.birth import find_birth
 from samebits.explain.conditions import SIZES, in_company, of_reruns
 from samebits.explain.differing import Differing, first_differing
@@ -48,13 +49,15 @@ def explain(
     *,
     arm: ArmName = "aligned",
     sizes: Sequence[int] = SIZES,
+    script: Path | None = None,
     row: pins.Row | None = None,
     launcher: Launcher | None = None,
     reporter: Reporter | None = None,
 ) -> Explanation:
     """Trace the first differing token of ``arm`` in the run folder ``run`` back to the op that made the difference.
 
-    ``sizes`` are the numbers of rows among which that op is computed again.  Nothing in the folder is changed.
+    ``sizes`` are the numbers of rows among which that op is computed again.  ``script`` receives one that shows the
+    fault with the engine alone.  Nothing in the folder is changed.
 
     Raises:
         InputError: no run folder, no evidence in it, or no token that differs.
@@ -75,6 +78,8 @@ def explain(
             accepted="'native': the ops inside Megatron are not traced yet",
             next_step="Run the same recipe with the kit's own actor: the op set computes the same there.",
         )
+    if script is not None:
+        upstream.require_possible(asked.engine.kind, token.other)
     launcher = launcher or OwnEnvironment()
     pins.require(row, launcher=launcher)
     found = Explanation(run=run.name, same_kit=manifest.kit_sha256 == pins.kit_sha256(), token=token)
@@ -89,19 +94,22 @@ def explain(
             live = construct(clients, name=arm, recipe=asked, row=row, model=model)
             work = _Work(live, Recorded(evidence, arm), scratch / "weights.safetensors", token, requests, found)
             restore(live, token.round, work.recorded, work.exchange, reporter)
-            if _has_graphs(asked):
-                work.without_graphs(engine_parameters(arm, asked, row, model))
+            parameters = engine_parameters(arm, asked, row, model)
+            if _is_compiled(asked):
+                work.as_written(parameters)
             work.trace(reporter)
             work.vary(sizes, reporter)
+        if script is not None:
+            upstream.write(script, found, parameters, requests, launcher=launcher, scratch=scratch)
     found.seconds = time.perf_counter() - began
     return found
 
 
-def _has_graphs(asked: Recipe) -> bool:
-    """Whether ops run inside CUDA graphs, where no hook is called."""
-    return getattr(asked.engine, "cudagraph_mode", "NONE") != "NONE" and not getattr(
-        asked.engine, "enforce_eager", True
-    )
+def _is_compiled(asked: Recipe) -> bool:
+    """Whether ops run inside CUDA graphs or compiled code, where no hook is called."""
+    said = asked.engine.model_dump()
+    is_eager = said.get("enforce_eager", True)
+    return not is_eager and (said["cudagraph_mode"] != "NONE" or said["compilation_mode"] != 0)
 
 
 @dataclass(slots=True)
@@ -123,16 +131,17 @@ class _Work:
     def _target(self) -> Target:
         return Target(sequence=self.token.trajectory, token=self.token.position)
 
-    def without_graphs(self, parameters: dict[str, Any]) -> None:
-        """Repeat the rollout as it was, then construct the engine again without CUDA graphs, for tracing."""
+    def as_written(self, parameters: dict[str, Any]) -> None:
+        """Repeat the rollout as it was, then construct the engine again without graphs and compilation, for tracing."""
         sealed = self.arm.engine.generate(self.requests, self.token.round).sealed
         is_same = sealed.commitment == self._then.commitments.get("rollout")
         self.found.notes.append(
-            f"with CUDA graphs, the repeated rollout {'gave the recorded bits' if is_same else 'gave OTHER bits'}"
+            f"the repeated rollout gave {'the recorded' if is_same else 'OTHER'} bits; for tracing the engine was "
+            "constructed again without CUDA graphs and compilation"
         )
-        settings = parameters["settings"] | {"cudagraph_mode": "NONE"}
-        gate = parameters["gate"] | {"cudagraph_mode": ["NONE"]}
-        self.arm.engine.construct(**{**parameters, "settings": settings, "gate": gate})
+        plain = {"cudagraph_mode": "NONE", "compilation_mode": 0}
+        gate = parameters["gate"] | {name: [value] for name, value in plain.items()}
+        self.arm.engine.construct(**{**parameters, "settings": parameters["settings"] | plain, "gate": gate})
         carry(self.arm, self.token.round, self.recorded, self.exchange)
 
     def trace(self, reporter: Reporter) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import torch
@@ -68,8 +68,19 @@ class Recorder:
             return
         op = self._ops.setdefault(name, _Op(mixes, implementation))
         op.digests |= dict(zip(places, digests(output, list(places.values())), strict=True))
-        if name == LOGPROB and self.target.token - 1 in places:
-            self._is_done = True
+        if name == LOGPROB:
+            self.end_if_drawn()
+
+    def end_if_drawn(self) -> None:
+        """Nothing more is looked at once the row before the token went through the head."""
+        self._is_done |= self.target.token - 1 in self._chosen
+
+    def logprobs(self, patterns: Mapping[int, int], *, implementation: str) -> None:
+        """Enter the fp32 patterns of logprobs, by the position of their token, where no op was there to be watched."""
+        op = self._ops.setdefault(LOGPROB, _Op(mixes=False, implementation=implementation))
+        for position, pattern in patterns.items():
+            if position <= self.target.token:
+                op.digests[position - 1] = _digest(pattern.to_bytes(4, "little"))
 
     def row_to_rerun(self, name: str, *, is_head: bool = False) -> int | None:
         """The packed row that op ``name`` is to compute again among others, if it is here."""
@@ -104,7 +115,11 @@ def digests(output: Tensor, rows: Sequence[int]) -> list[str]:
     """A digest for each of ``rows`` of ``output`` [T, …]: of its bytes, whatever its shape."""
     chosen = output.detach().index_select(0, torch.tensor(rows, device=output.device))
     flat = chosen.reshape(len(rows), -1).contiguous().cpu().view(torch.uint8).numpy()
-    return [hashlib.blake2b(row.tobytes(), digest_size=WIDTH // 2).hexdigest() for row in flat]
+    return [_digest(row.tobytes()) for row in flat]
+
+
+def _digest(row: bytes) -> str:
+    return hashlib.blake2b(row, digest_size=WIDTH // 2).hexdigest()
 
 
 def among(values: Sequence[object], row: int, height: int, rows: int) -> list[object]:

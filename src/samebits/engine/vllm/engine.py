@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,9 +23,11 @@ from samebits.engine.vllm.variables import Device, enter, installed, variables
 from samebits.errors import GateError, InputError
 from samebits.models.folder import config_dtype
 from samebits.recipe.model import VllmSettings
+from samebits.traced import Target
 
 if TYPE_CHECKING:
     from samebits.engine.vllm.rollout import Rollout
+    from samebits.engine.vllm.tracing import ModuleTracing
 
 
 class VllmEngine:
@@ -65,6 +68,7 @@ class VllmEngine:
             raise
         self._vault = Vault()
         self._rollout: Rollout | None = None
+        self._tracing: ModuleTracing | None = None
 
     @property
     def constructed(self) -> Constructed:
@@ -122,6 +126,8 @@ class VllmEngine:
         self._weights.require(version)
         began = time.perf_counter()
         rollout = self._rollout = Rollout(requests, self._live, self._watch, version)
+        if self._tracing is not None:
+            self._tracing.follow(requests[self._tracing.recorder.target.sequence].request_id)
         try:
             rollout.run(on_step)
         except BaseException:
@@ -129,9 +135,13 @@ class VllmEngine:
             raise
         finally:
             self._rollout = None
+        patterns = rollout.patterns()
+        if self._tracing is not None:
+            at = self._tracing.recorder.target.sequence
+            self._tracing.drawn(len(requests[at].prompt_token_ids), patterns[at])
         return Generated(
             trajectories=rollout.trajectories(),
-            sealed=self._vault.seal(rollout.patterns(), seconds=time.perf_counter() - began),
+            sealed=self._vault.seal(patterns, seconds=time.perf_counter() - began),
             counters=self._watch.counters(),
             batch_sizes=self._watch.batch_sizes,
         )
@@ -153,7 +163,12 @@ class VllmEngine:
         check_sequences(sequences, max_model_len=self.settings.max_model_len - 1, vocab_size=self._vocab_size)
         self._weights.require(version)
         began = time.perf_counter()
+        if self._tracing is not None:
+            self._tracing.follow(f"score-{self._tracing.recorder.target.sequence}")
         patterns = score(sequences, self.settings, self._live)
+        if self._tracing is not None:
+            at = self._tracing.recorder.target.sequence
+            self._tracing.drawn(sequences[at].prompt_length, patterns[at])
         return self._vault.seal(patterns, seconds=time.perf_counter() - began)
 
     def reveal(self, commitment: str) -> list[list[int]]:
@@ -182,6 +197,30 @@ class VllmEngine:
             )
         with reported("draw"):
             return draw(self._live, logits, samples, seed, is_v2=self._effective.is_v2(self._live))
+
+    @contextmanager
+    def tracing(self, target: Target) -> Iterator[ModuleTracing]:
+        """Within, one ``generate`` or ``score`` is traced.
+
+        Raises:
+            GateError: the engine runs in CUDA graphs or compiled code, where nothing can watch.
+        """
+        from samebits.engine.vllm.tracing import ModuleTracing  # noqa: PLC0415 - imports vLLM
+
+        mode = (self.settings.cudagraph_mode, self.settings.compilation_mode)
+        if mode != ("NONE", 0) and not self.settings.enforce_eager:
+            raise GateError(
+                f"{WHERE}.cudagraph_mode, {WHERE}.compilation_mode",
+                found=f"{mode[0]!r}, {mode[1]}",
+                accepted="'NONE', 0 while ops are traced",
+                next_step="Construct the engine without graphs, and see whether its bits are the same.",
+            )
+        self._tracing = ModuleTracing(self._live, self._watch, target)
+        try:
+            with self._tracing.hooked():
+                yield self._tracing
+        finally:
+            self._tracing = None
 
     def close(self) -> None:
         """End the engine core and free its memory."""
