@@ -48,7 +48,7 @@ from vllm.v1.engine.llm_engine import LLMEngine
 
 CONFIG = {config}
 ENGINE = {engine}
-# Token ids of the prompt, most tokens to generate, seed, stop tokens, and the engine step at which it arrives.
+# Token ids of the prompt, tokens to generate, seed, and the engine step at which the request arrives.
 REQUESTS = {requests}
 
 
@@ -113,10 +113,10 @@ def main():
                     arrival,
                     prompt,
                     SamplingParams(
-                        temperature=1.0, seed=seed, max_tokens=most, stop_token_ids=stops, logprobs=0, detokenize=False
+                        temperature=1.0, seed=seed, max_tokens=tokens, ignore_eos=True, logprobs=0, detokenize=False
                     ),
                 )
-                for number, (prompt, most, seed, stops, arrival) in enumerate(REQUESTS)
+                for number, (prompt, tokens, seed, arrival) in enumerate(REQUESTS)
             ],
         )
         compared = different = 0
@@ -155,7 +155,7 @@ def script(parameters: Mapping[str, Any], requests: list[Request], observed: str
     config = read_config(folder)
     engine = {name: value for name, value in arguments(settings, folder, config).items() if name not in _KEPT_OUT}
     threads = f'os.environ["OMP_NUM_THREADS"] = "{settings.threads}"\n' if device == "cpu" else ""
-    rows = [(one.prompt_token_ids, one.max_tokens, one.seed, one.stop_token_ids, one.arrival_step) for one in requests]
+    rows = [(one.prompt_token_ids, one.max_tokens, one.seed, one.arrival_step) for one in requests]
     return _TEMPLATE.format(
         version=version,
         count=len(requests),
