@@ -15,6 +15,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 import warm
 
 TINY = Path(__file__).parents[1] / "certify" / "tiny.toml"
+DS4 = Path(__file__).parents[1] / "faults" / "recipes" / "ds4.toml"
 
 
 def split_output_projection() -> None:
@@ -69,16 +70,29 @@ def misreads_a_key() -> None:
     Native.attention = attend
 
 
-FAULTS: dict[str, Callable[[], None]] = {
-    "output-projection": split_output_projection,
-    "attention": misreads_a_key,
+def combines_in_another_order() -> None:
+    """The experts of every layer are added up from the last slot to the first."""
+    from samebits.ops.native import Native  # noqa: PLC0415
+
+    combine = Native.combine
+
+    def backwards(ops, rows, weights):
+        return combine(ops, rows.flip(1), weights.flip(1))
+
+    Native.combine = backwards
+
+
+FAULTS: dict[str, tuple[Path, Callable[[], None]]] = {
+    "output-projection": (TINY, split_output_projection),
+    "attention": (TINY, misreads_a_key),
+    "experts": (DS4, combines_in_another_order),
 }
 
 
-def run(folder: Path, patch: Callable[[], None]) -> dict:
+def run(folder: Path, recipe: Path, patch: Callable[[], None]) -> dict:
     """Certified, then explained; the folder's name is the run's."""
     patches = {("actor", "aligned"): patch}
-    asked = warm.order(TINY, scratch=folder)
+    asked = warm.order(recipe, scratch=folder)
 
     def certify() -> dict:
         finished = warm.certify(asked, folder, "run")
@@ -96,4 +110,4 @@ def run(folder: Path, patch: Callable[[], None]) -> dict:
 if __name__ == "__main__":
     warm.clean_start()
     warm.preload()
-    print(json.dumps(run(Path(sys.argv[1]), FAULTS[sys.argv[2]])))  # noqa: T201 - its result
+    print(json.dumps(run(Path(sys.argv[1]), *FAULTS[sys.argv[2]])))  # noqa: T201 - its result

@@ -62,3 +62,11 @@ def test_an_attention_that_reads_otherwise_is_named_itself(tmp_path: Path) -> No
     assert hows == [*(f"prefill with {count} others" for count in (0, 1, 2, 4, 5)),
                     *(f"rollout with {count} others" for count in (0, 1, 2, 4, 5))]  # fmt: skip
     assert {one["like"] for one in explanation["conditions"]} == {"left"}
+
+
+def test_a_mixture_of_experts_is_walked_back_too(tmp_path: Path) -> None:
+    explanation = story(tmp_path, "experts")["explanation"]
+    first = explanation["birth"]["first"]
+    assert first["op"] == f"model.layers.{first['layer']}.combine"
+    assert explanation["asRecorded"] == {"rollout": True, "recompute": True, "tokens": True}
+    assert {one["like"] for one in explanation["conditions"]} == {"left", "right"}

@@ -15,10 +15,10 @@ from samebits.ops.opset import Batch, OpSet
 from samebits.ops.recorder import Recorder, among
 from samebits.traced import LOGPROB, Target, Traced
 
-MIXING: Final = frozenset({"attention", "attend", "index_scores", "pool"})
+MIXING: Final = frozenset({"attention", "attend"})
 """Ops in which a row reads others of its sequence."""
-UNROWED: Final = frozenset({"dispatch", "grouped_linear", "pool", "describe"})
-"""Their results are not rows of the batch in its order."""
+UNROWED: Final = frozenset({"dispatch", "grouped_linear", "pool", "index_scores", "describe"})
+"""Their results are not rows of the batch in its order, or hold what nobody may read: scores of keys yet to come."""
 WORDS: Final[Mapping[str, str]] = {
     "attention": "self_attn.attn",
     "attend": "self_attn.attn",
