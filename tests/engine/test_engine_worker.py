@@ -10,12 +10,13 @@ from safetensors.torch import load_file
 
 from engine_crowd import crowd, gate_for, outcome, settings, whole
 from samebits import bits
-from samebits.engine.protocol import Constructed, Generated, Refitted, Sealed
+from samebits.engine.protocol import Constructed, Generated, Refitted, Sealed, TracedCall
 from samebits.engine.worker import main
 from samebits.environment import worker_environment
 from samebits.errors import GateError, InputError, WorkerError
 from samebits.integrity import digests
 from samebits.spool import Worker, from_message, to_message
+from samebits.traced import Target
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +56,8 @@ def test_nothing_works_before_construct(worker):
     for method, parameters in (
         ("generate", {"requests": [], "version": 0}),
         ("score", {"sequences": [], "version": 0}),
-        ("refit", {"path": "x", "version": 0}),
+        ("refit", {"path": "x", "version": 0, "digests": True}),
+        ("draw", {"logits": [0.0, 1.0], "samples": 100, "seed": 1}),
         ("reveal", {"commitment": ""}),
         ("effective", {}),
     ):
@@ -64,17 +66,18 @@ def test_nothing_works_before_construct(worker):
         assert (caught.value.field, caught.value.found) == ("engine", "nothing constructed")
 
 
-def test_the_sampler_alone_needs_no_engine(worker):
+def test_the_sampler_alone_counts_what_it_drew(worker, construct):
+    worker.call("construct", construct())
     assert sum(worker.call("draw", {"logits": [0.0, 1.0], "samples": 100, "seed": 1})["counts"]) == 100
 
 
 def test_a_round_over_the_spool(worker, construct, engine, model_folder):
     built = from_message(Constructed, worker.call("construct", construct()))
     assert (built.settings, built.op_set, built.threads) == (settings(), "native", 1)
-    assert worker.call("effective", {}) == {"settings": settings()}
+    assert worker.call("effective", {})["settings"] == settings()
 
     path = model_folder / "model.safetensors"
-    refitted = from_message(Refitted, worker.call("refit", {"path": str(path), "version": 0}))
+    refitted = from_message(Refitted, worker.call("refit", {"path": str(path), "version": 0, "digests": True}))
     assert refitted.arrived == refitted.loaded == digests(load_file(path))
 
     notes = []
@@ -107,7 +110,30 @@ def test_a_refused_construction_leaves_the_live_engine_untouched(worker, constru
     after = call_generate(worker, crowd(2))
     assert after.sealed.commitment == before.sealed.commitment
     assert after.trajectories == before.trajectories
-    assert worker.call("effective", {}) == {"settings": settings()}
+    assert worker.call("effective", {})["settings"] == settings()
+
+
+def test_a_traced_call_is_the_call(worker, construct):
+    worker.call("construct", construct())
+    plain = call_generate(worker, crowd(3))
+    prompt, answer = crowd(3)[1].prompt_token_ids, plain.trajectories[1].token_ids
+    target = to_message(Target(sequence=1, token=len(prompt) + len(answer) - 1))
+    sequences = [
+        {"token_ids": [*asked.prompt_token_ids, *one.token_ids], "prompt_length": len(asked.prompt_token_ids)}
+        for asked, one in zip(crowd(3), plain.trajectories, strict=True)
+    ]
+    asked = {"requests": [to_message(one) for one in crowd(3)], "sequences": [], "version": 0, "target": target}
+    rollout = from_message(TracedCall, worker.call("trace", asked))
+    prefill = from_message(TracedCall, worker.call("trace", {**asked, "requests": [], "sequences": sequences}))
+    assert rollout.trajectories == plain.trajectories
+    assert rollout.sealed.commitment == prefill.sealed.commitment == plain.sealed.commitment
+    last = len(prompt) + len(answer) - 2
+    assert [(op.name, op.at(last)) for op in rollout.traced.ops] == [
+        (op.name, op.at(last)) for op in prefill.traced.ops
+    ]
+    assert rollout.traced.shape_at(last).rows == 1
+    assert prefill.traced.shape_at(last).rows == last + 1
+    assert call_generate(worker, crowd(3)).sealed.commitment == plain.sealed.commitment
 
 
 def test_a_refused_request_leaves_it_untouched_too(worker, construct):

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from samebits.errors import InputError
 from samebits.hashing import sha256_file
 from samebits.models import open_folder
 from samebits.models.prepare import main, prepare
@@ -95,7 +96,7 @@ def test_one_folder_per_model(tmp_path):
                 "error": "input",
                 "field": "model.json: sead",
                 "found": "an unknown key",
-                "accepted": "ds4, dtype, family, seed, shape, source",
+                "accepted": "config, ds4, dtype, family, seed, shape, source",
                 "next_step": "Did you mean 'seed'?",
             },
         ),
@@ -124,3 +125,10 @@ def test_errors_are_one_line_of_json_and_an_exit_code(tmp_path, capsys, text, er
 def test_a_missing_file(tmp_path, capsys):
     assert main(["--recipe-json", str(tmp_path / "none.json")]) == 2
     assert json.loads(capsys.readouterr().out)["found"] == "No such file or directory"
+
+
+def test_a_foreign_model_is_never_made(tmp_path):
+    foreign = Model(family="foreign", source="dummy", config={"architectures": ["A"], "model_type": "a"})
+    with pytest.raises(InputError) as caught:
+        prepare(foreign, root=tmp_path)
+    assert (caught.value.field, caught.value.found) == ("model.family", "'foreign'")

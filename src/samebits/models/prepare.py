@@ -92,6 +92,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _folder(model: Model, root: Path) -> CachedFolder:
+    if model.family == "foreign":
+        raise InputError(
+            "model.family",
+            found="'foreign'",
+            accepted="a family that the kit computes",
+            next_step="A refusal is recorded by building the engine on its config.json; there are no weights.",
+        )
     if model.source == "smollm2-135m":
         gguf = smollm2.find_gguf()
         return cached_folder(
