@@ -97,12 +97,12 @@ def tests_megatron(session: nox.Session) -> None:
 
 @nox.session(name="tests-vllm")
 def tests_vllm(session: nox.Session) -> None:
-    """The tests that need the real vLLM, on the stack of row cpu-vllm-0.32, which is installed once."""
+    """The tests that need the real vLLM, on the stack of row cpu-vllm-0.32, but for the slow ones; ``full`` has those."""
     install(session, run=True, test=True)
     said = session.run("python", "-m", "samebits", "stack", VLLM_ROW, "--json", silent=True)
     python = json.loads(str(said)[str(said).index("{") :])["python"]
     arguments = session.posargs or ("tests",)
-    session.run("python", "-m", "pytest", "-m", "vllm", *arguments, env={"SAMEBITS_VLLM_PYTHON": python})
+    session.run("python", "-m", "pytest", "-m", "vllm and not slow", *arguments, env={"SAMEBITS_VLLM_PYTHON": python})
 
 
 @nox.session(name="vllm-determinism")
