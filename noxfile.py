@@ -97,7 +97,7 @@ def tests_megatron(session: nox.Session) -> None:
 
 @nox.session(name="tests-vllm")
 def tests_vllm(session: nox.Session) -> None:
-    """The tests that need the real vLLM, on the stack of row cpu-vllm-0.32, but for the slow ones; ``full`` has those."""
+    """Tests that need the real vLLM, on the stack of row cpu-vllm-0.32, but for the slow ones."""
     install(session, run=True, test=True)
     said = session.run("python", "-m", "samebits", "stack", VLLM_ROW, "--json", silent=True)
     python = json.loads(str(said)[str(said).index("{") :])["python"]

@@ -9,6 +9,7 @@ from samebits.certificate import predicate as predicates
 from samebits.errors import InvalidCertificate
 
 SHA256 = "String should match pattern '^[0-9a-f]{64}$'"
+ONE_VERDICT = "an object whose 'verdict' is one of passed, failed, vacuous, over_budget, refused"
 TEXTS = "text or a list of texts, 1 to 4096 characters each and no control characters"
 REAL_TIME = "an RFC 3339 time in UTC that exists, for instance 2026-01-31T23:59:59Z"
 
@@ -162,12 +163,12 @@ def test_every_level_is_closed(predicate: dict[str, Any], path: list[Any], accep
         (["environment", "threads"], "", "environment.threads", TEXTS),
         (["environment", "threads"], ["a\n"], "environment.threads", TEXTS),
         (["environment", "threads"], None, "environment.threads", TEXTS),
-        (["findings"], {}, "findings", "an object whose 'verdict' is one of passed, failed, vacuous, over_budget, refused"),
+        (["findings"], {}, "findings", ONE_VERDICT),
         (
             ["findings"],
             {"verdict": "PASSED"},
             "findings",
-            "an object whose 'verdict' is one of passed, failed, vacuous, over_budget, refused",
+            ONE_VERDICT,
         ),
         (["findings"], [], "findings", "a valid dictionary"),
         (["reproduces"], {"keyid": "b" * 64}, "reproduces.certificateSha256", "a value"),

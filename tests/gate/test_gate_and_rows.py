@@ -15,7 +15,12 @@ ROOT = Path(__file__).parents[2]
 RECIPES = [recipe.load(path)[0] for path in sorted((ROOT / "recipes").glob("*.toml"))]
 ROWS = [pins.load(path)[0] for path in sorted((ROOT / "lock").glob("*.toml"))]
 # What goes past a gate on purpose is refused there, which is what such a recipe shows.
-PAIRS = [(one, row) for one in RECIPES for row in ROWS if row.id in one.rows and not one.past_the_gate and one.refusal is None]
+PAIRS = [
+    (one, row)
+    for one in RECIPES
+    for row in ROWS
+    if row.id in one.rows and not one.past_the_gate and one.refusal is None
+]
 
 
 def each_exclusion(kind):

@@ -37,9 +37,7 @@ def certify(
     ] = None,
     actor: Annotated[
         str | None,
-        typer.Option(
-            help="Take the recipes' variants with this kind of actor: native, megatron."
-        ),
+        typer.Option(help="Take the recipes' variants with this kind of actor: native, megatron."),
     ] = None,
     stack: Annotated[
         Path | None,

@@ -13,6 +13,7 @@ from samebits.actor.megatron import model as megatron
 from samebits.actor.megatron.modules import Running
 from samebits.actor.packed_batch import PackedBatch
 from samebits.actor.policy import Policy
+from samebits.errors import InputError
 from samebits.models.folder import config_dtype
 from samebits.ops.rope import Rope
 
@@ -30,6 +31,13 @@ class MegatronPolicy(Policy):
 
     def _forward(self, batch: PackedBatch, rows: Tensor, keys: Sequence[int]) -> Tensor:
         del keys
+        if self.tracing is not None:
+            raise InputError(
+                "actor.trace",
+                found="an actor inside Megatron-core",
+                accepted="the kit's own actor: the ops inside Megatron are not watched yet",
+                next_step='Trace the same recipe with actor.kind = "native"; the op set computes the same there.',
+            )
         running, dtype = self.running, config_dtype(self.decoder.config)
         running.begin(batch, self.ops.rope_tables(batch.positions, self.rotation, dtype), rows)
         try:
