@@ -14,6 +14,7 @@ from samebits.actor.worker import ActorWorker
 from samebits.errors import GateError, InputError, MachineError
 from samebits.models import save_folder, seeded_config, seeded_weights
 from samebits.recipe import load
+from samebits.traced import Target
 
 from .worlds import GATE, SETTINGS, megatron
 
@@ -155,3 +156,11 @@ class TestMegatronAsksForCuda:
         adamw = torch.optim.AdamW(megatron(tiny.model())._model.parameters())
         with library.quiet(), pytest.raises(AssertionError, match="Torch not compiled with CUDA enabled"):
             Float16OptimizerWithFloat16Params(adamw, OptimizerConfig(bf16=True), None, lambda *_: None)
+
+
+@pytest.mark.megatron
+def test_the_ops_inside_megatron_are_not_traced():
+    actor = megatron(tiny.model())
+    with pytest.raises(InputError) as caught:
+        actor.trace("recompute", tiny.trajectories(), 0, Target(sequence=0, token=6))
+    assert (caught.value.field, caught.value.found) == ("actor.trace", "an actor inside Megatron-core")
