@@ -138,7 +138,7 @@ class Builder:
             ",compression=zstd,compression-level=1,force-compression=true",
         }
         if self.base is not None:
-            settings[f"{name}.contexts.{row.base_image}"] = f"docker-image://{self.base}"
+            settings[f"{name}.contexts.{row.base_image}"] = f"docker-image://{_known_here(self.base)}"
         command = ["docker", "buildx", "bake", "--file", str(bake.FILE), "--progress=plain", "--provenance=false"]
         command += ["--metadata-file", str(metadata.absolute()), *options]
         for key, value in settings.items():
@@ -190,6 +190,19 @@ def _require_buildable(row: Row) -> None:
             accepted="the digest of a wheel that was built once from the pinned commit, on the row's hardware",
             next_step="Build these wheels on such a machine, put their digests into the row, then build the image.",
         )
+
+
+def _known_here(base: str) -> str:
+    """``name:tag`` of a base ``name:tag@digest`` that the engine holds under that name with that digest, else ``base``.
+
+    BuildKit looks a digest up in a registry unless it has met the image before; an imported one is in none.
+    """
+    name, _, digest = base.partition("@")
+    try:
+        held = daemon.connect().images.get(name).id
+    except docker.errors.DockerException:
+        return base
+    return name if held == digest else base
 
 
 def _require_architecture(client: docker.DockerClient, row: Row) -> None:
