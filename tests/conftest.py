@@ -4,5 +4,6 @@ import signal
 
 
 def pytest_configure() -> None:
-    """Lets programs under test be interrupted: a shell that starts tests in the background ignores SIGINT for them."""
+    """Lets programs under test be interrupted: whatever starts tests in the background ignores these for them."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)

@@ -45,13 +45,15 @@ def clean_start() -> None:
 
 def preload() -> None:
     """Import what workers and parent need, torch first of all, and start no thread."""
-    import reasoning_gym  # noqa: F401, PLC0415
     import torch  # noqa: PLC0415
 
     import samebits.actor.worker  # noqa: PLC0415
     import samebits.engine.native  # noqa: PLC0415
     import samebits.engine.worker  # noqa: PLC0415
     import samebits.models.prepare  # noqa: F401, PLC0415
+    from samebits.workload.requirements import require  # noqa: PLC0415
+
+    require("reasoning_gym", "reasoning-gym")  # without those of its requirements that nobody needs
 
     torch.set_num_threads(1)
     torch.use_deterministic_algorithms(True)  # imports the whole of torch._inductor
