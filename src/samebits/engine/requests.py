@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
 from samebits.engine.protocol import Request, WholeSequence
 from samebits.errors import GateError, InputError
 from samebits.gate import request as gate
@@ -113,3 +116,20 @@ def _check_tokens(field: str, token_ids: Iterable[int], vocab_size: int) -> None
             raise InputError(
                 field, found=token, accepted=f"0 to {vocab_size - 1}", next_step="Tokenize for this model."
             )
+
+
+def check_draw(logits: Sequence[float], *, samples: int, seed: int) -> npt.NDArray[np.float64]:
+    """The row [V] that the sampler alone is asked to draw from.
+
+    Raises:
+        InputError: no logits, or none that is finite; no sample; a negative seed.
+    """
+    row = np.array(logits, dtype=np.float64)
+    if row.ndim != 1 or not row.size or not np.isfinite(row.max()) or samples < 1 or seed < 0:
+        raise InputError(
+            "draw",
+            found=f"{row.size} logits, {samples} samples, seed {seed}",
+            accepted="finite logits, 1 or more samples, a seed of 0 or more",
+            next_step="Correct the call.",
+        )
+    return row

@@ -21,9 +21,9 @@ from samebits.engine.native.rollout import Rollout
 from samebits.engine.native.settings import certified, check_model
 from samebits.engine.native.weights import EngineWeights
 from samebits.engine.protocol import Constructed, Generated, OnStep, Refitted, Request, Sealed, WholeSequence
-from samebits.engine.requests import check_requests, check_sequences
+from samebits.engine.requests import check_draw, check_requests, check_sequences
 from samebits.engine.vault import Vault
-from samebits.errors import GateError, InputError
+from samebits.errors import GateError
 from samebits.gate import request as gate_request
 from samebits.models import open_folder
 from samebits.ops import open_op_set
@@ -81,13 +81,12 @@ class NativeEngine:
         return {**self.settings.effective(), "threads": torch.get_num_threads()}
 
     def refit(self, path: Path, version: int, *, digests: bool = True) -> Refitted:
-        """Take the weights of the safetensors file at ``path`` as policy ``version``; digests are always taken.
+        """Take the weights of the safetensors file at ``path`` as policy ``version``.
 
         Raises:
             GateError: requests are in flight: their trajectories would begin and end under different weights (rule 5).
             InputError: see :meth:`EngineWeights.refit`.
         """
-        del digests
         if self._rollout is not None and self._rollout.scheduler.in_flight:
             raise GateError(
                 "engine.refit",
@@ -95,7 +94,7 @@ class NativeEngine:
                 accepted="none",
                 next_step="Let them finish or cancel them first: a trajectory has one weight version (rule 5).",
             )
-        return self.weights.refit(path, version)
+        return self.weights.refit(path, version, verify=digests)
 
     def generate(self, requests: Sequence[Request], version: int, on_step: OnStep | None = None) -> Generated:
         """Generate all ``requests`` to their ends under weight ``version``; the logprobs stay sealed.
@@ -183,14 +182,7 @@ def draw(logits: Sequence[float], *, samples: int, seed: int) -> list[int]:
     Raises:
         InputError: no logits, or none that is finite.
     """
-    row = np.array(logits, dtype=np.float64)
-    if row.ndim != 1 or not row.size or not np.isfinite(row.max()) or samples < 1 or seed < 0:
-        raise InputError(
-            "draw",
-            found=f"{row.size} logits, {samples} samples, seed {seed}",
-            accepted="finite logits, 1 or more samples, a seed of 0 or more",
-            next_step="Correct the call.",
-        )
+    row = check_draw(logits, samples=samples, seed=seed)
     counts: list[int] = sampler.draw(row, samples=samples, seed=seed).tolist()
     return counts
 

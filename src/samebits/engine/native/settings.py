@@ -5,45 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, Literal
 
+from samebits.engine import settings as every
 from samebits.engine.native.cache import group_of
+from samebits.engine.settings import WHERE
 from samebits.errors import GateError
-from samebits.gate.settings import Accepted, accepted_from_json, check, raise_first
+from samebits.gate.settings import Accepted, raise_first
 from samebits.models.family import Decoder
-from samebits.pins import Range, Values
+from samebits.pins import Values
 from samebits.recipe.model import NativeSettings
-from samebits.schema import parse
-
-WHERE: Final = "engine"
-_MANY: Final = Range(1, 10_000_000)
-_OFF: Final = Values((False,))
-_ONE: Final = Values((1,))
-_UNSET: Final = Values(())
 
 SUPPORTED: Final[Mapping[str, Accepted]] = {
+    **every.SUPPORTED,
     "kind": Values(("native",)),
-    "max_model_len": _MANY,
-    "max_num_seqs": _MANY,
-    "max_num_batched_tokens": _MANY,
-    "block_size": _MANY,
-    "num_gpu_blocks": _MANY,
-    "threads": Range(1, 256),
-    "enable_chunked_prefill": Values((True, False)),
-    "enable_prefix_caching": _OFF,
-    "tensor_parallel_size": _ONE,
-    "pipeline_parallel_size": _ONE,
-    "data_parallel_size": _ONE,
-    "decode_context_parallel_size": _ONE,
-    "enable_expert_parallel": _OFF,
-    "speculative_config": _UNSET,
     "kv_cache_dtype": Values(("auto", "fp8_ds_mla")),
-    "enable_lora": _OFF,
-    "kv_connector": _UNSET,
-    "async_rollout": _OFF,
-    "logprobs_mode": Values(("raw_logprobs",)),
 }
-"""What this engine computes, whatever a row accepts: a row that is laxer must not make it pretend.
-
-``quantization`` is the model's own, see :func:`check_model`."""
+"""What this engine computes; ``quantization`` is the model's own, see :func:`check_model`."""
 
 
 class Settings(NativeSettings):
@@ -64,10 +40,8 @@ def certified(settings: Mapping[str, Any], gate: Mapping[str, Any]) -> Settings:
         GateError: a setting that the row or the engine does not accept, or settings that do not fit together.
         InputError: a malformed gate table or an ill-typed setting.
     """
-    check(settings, accepted_from_json(gate, where=f"gate.{WHERE}"), where=WHERE)
-    own = {name: value for name, value in settings.items() if name not in {"sampling_mode", "quantization"}}
-    check(own, SUPPORTED, where=WHERE)
-    parsed = parse(Settings, dict(settings), source=WHERE)
+    own = settings.keys() - {"sampling_mode", "quantization"}
+    parsed = every.certified(Settings, settings, gate, SUPPORTED, own=own)
     raise_first(_misfits(parsed))
     return parsed
 
@@ -118,17 +92,9 @@ def _check_formats(settings: Settings, decoder: Decoder) -> None:
 
 
 def _misfits(settings: Settings) -> list[GateError]:
-    found = []
     slots = settings.num_gpu_blocks * settings.block_size
-    if slots < settings.max_model_len:
-        found.append(
-            GateError(
-                f"{WHERE}.num_gpu_blocks",
-                found=f"{settings.num_gpu_blocks} pages of {settings.block_size}, {slots} tokens in all",
-                accepted=f"at least max_model_len = {settings.max_model_len} tokens: one sequence must fit alone",
-                next_step="Raise num_gpu_blocks, or lower max_model_len.",
-            )
-        )
+    pages = f"{settings.num_gpu_blocks} pages of {settings.block_size}, {slots} tokens in all"
+    found = every.sequence_misfits(settings, slots=slots, pages=pages)
     if settings.max_num_batched_tokens < settings.max_num_seqs:
         found.append(
             GateError(
@@ -138,13 +104,4 @@ def _misfits(settings: Settings) -> list[GateError]:
                 next_step="Raise max_num_batched_tokens, or lower max_num_seqs.",
             )
         )
-    if not settings.enable_chunked_prefill and settings.max_num_batched_tokens < settings.max_model_len:
-        found.append(
-            GateError(
-                f"{WHERE}.max_num_batched_tokens",
-                found=settings.max_num_batched_tokens,
-                accepted=f"at least max_model_len = {settings.max_model_len} without chunked prefill",
-                next_step="Raise max_num_batched_tokens, or enable chunked prefill.",
-            )
-        )
-    return found
+    return found + every.prompt_misfits(settings)

@@ -14,8 +14,9 @@ from vllm import envs
 from vllm.config import CUDAGraphMode
 from vllm.model_executor.custom_op import CustomOp
 
+from samebits.engine.settings import WHERE
 from samebits.engine.vllm.live import Live
-from samebits.engine.vllm.settings import USED_OPS, WHERE
+from samebits.engine.vllm.settings import USED_OPS
 from samebits.errors import GateError
 from samebits.gate.settings import raise_first
 from samebits.recipe.model import VllmSettings

@@ -13,14 +13,15 @@ import numpy as np
 import torch
 
 from samebits.engine.protocol import Constructed, Generated, OnStep, Refitted, Request, Sealed, WholeSequence
-from samebits.engine.requests import check_requests, check_sequences
+from samebits.engine.requests import check_draw, check_requests, check_sequences
+from samebits.engine.settings import WHERE
 from samebits.engine.vault import Vault
 from samebits.engine.vllm.architecture import accepted
 from samebits.engine.vllm.arguments import arguments
 from samebits.engine.vllm.faults import reported
-from samebits.engine.vllm.settings import WHERE, certified
+from samebits.engine.vllm.settings import certified
 from samebits.engine.vllm.variables import Device, enter, installed, variables
-from samebits.errors import GateError, InputError
+from samebits.errors import GateError
 from samebits.models.folder import config_dtype
 from samebits.recipe.model import VllmSettings
 from samebits.traced import Target
@@ -187,14 +188,7 @@ class VllmEngine:
         """
         from samebits.engine.vllm.sampler import draw  # noqa: PLC0415 - imports vLLM
 
-        row = np.array(logits, dtype=np.float64)
-        if row.ndim != 1 or not row.size or not np.isfinite(row.max()) or samples < 1 or seed < 0:
-            raise InputError(
-                "draw",
-                found=f"{row.size} logits, {samples} samples, seed {seed}",
-                accepted="finite logits, 1 or more samples, a seed of 0 or more",
-                next_step="Correct the call.",
-            )
+        check_draw(logits, samples=samples, seed=seed)
         with reported("draw"):
             return draw(self._live, logits, samples, seed, is_v2=self._effective.is_v2(self._live))
 

@@ -5,54 +5,32 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from samebits.engine import settings as every
+from samebits.engine.settings import OFF, SWITCH, UNSET, WHERE
 from samebits.errors import GateError
-from samebits.gate.settings import Accepted, accepted_from_json, check, raise_first
+from samebits.gate.settings import Accepted, raise_first
 from samebits.pins import Range, Values
 from samebits.recipe.model import VllmSettings
-from samebits.schema import parse
 
-WHERE: Final = "engine"
 USED_OPS: Final = ("rms_norm", "fused_add_rms_norm")
 """Operations with an IR priority that the accepted architectures call; a recipe states each of them."""
 
-_MANY: Final = Range(1, 10_000_000)
-_OFF: Final = Values((False,))
-_ONE: Final = Values((1,))
-_SWITCH: Final = Values((False, True))
-_UNSET: Final = Values(())
-
 SUPPORTED: Final[Mapping[str, Accepted]] = {
+    **every.SUPPORTED,
     "kind": Values(("vllm",)),
-    "max_model_len": _MANY,
-    "max_num_seqs": _MANY,
-    "max_num_batched_tokens": _MANY,
-    "block_size": _MANY,
     "num_gpu_blocks": Range(2, 10_000_000),  # vLLM keeps one for itself
-    "threads": Range(1, 256),
-    "enable_chunked_prefill": _SWITCH,
-    "enable_prefix_caching": _OFF,  # a page found again may have been computed under other weights
-    "tensor_parallel_size": _ONE,
-    "pipeline_parallel_size": _ONE,
-    "data_parallel_size": _ONE,
-    "decode_context_parallel_size": _ONE,
-    "enable_expert_parallel": _OFF,
-    "speculative_config": _UNSET,
-    "quantization": _UNSET,
+    "quantization": UNSET,
     "kv_cache_dtype": Values(("auto",)),
-    "enable_lora": _OFF,
-    "kv_connector": _UNSET,
-    "async_rollout": _OFF,
-    "logprobs_mode": Values(("raw_logprobs",)),
-    "batch_invariant": _SWITCH,
-    "attention_split_kv": _SWITCH,
+    "batch_invariant": SWITCH,
+    "attention_split_kv": SWITCH,
     "moe_backend": Values(("auto",)),  # no accepted architecture has experts
     "model_runner": Values(("V1", "V2")),
-    "enforce_eager": _SWITCH,
+    "enforce_eager": SWITCH,
     "compilation_mode": Values((0, 3)),
     "cudagraph_mode": Values(("NONE", "FULL", "PIECEWISE", "FULL_DECODE_ONLY", "FULL_AND_PIECEWISE")),
-    "flashinfer_sampler": _SWITCH,
-    "async_scheduling": _SWITCH,
-    "enable_dbo": _OFF,
+    "flashinfer_sampler": SWITCH,
+    "async_scheduling": SWITCH,
+    "enable_dbo": OFF,
     "gpu_memory_utilization": Range(0.001, 0.99),
     "generation_config": Values(("vllm",)),  # anything else lets a file change what a request means
     "refit": Values(("file", "in_place")),
@@ -72,35 +50,15 @@ def certified(settings: Mapping[str, Any], gate: Mapping[str, Any]) -> VllmSetti
             together.
         InputError: a malformed gate table or an ill-typed setting.
     """
-    check(settings, accepted_from_json(gate, where=f"gate.{WHERE}"), where=WHERE)
-    own = {name: value for name, value in settings.items() if name in SUPPORTED}
-    check(own, SUPPORTED, where=WHERE)
-    parsed = parse(VllmSettings, dict(settings), source=WHERE)
+    parsed = every.certified(VllmSettings, settings, gate, SUPPORTED, own=SUPPORTED)
     raise_first(_misfits(parsed))
     return parsed
 
 
 def _misfits(settings: VllmSettings) -> list[GateError]:
-    found = []
     slots = (settings.num_gpu_blocks - 1) * settings.block_size
-    if slots < settings.max_model_len:
-        found.append(
-            GateError(
-                f"{WHERE}.num_gpu_blocks",
-                found=f"{settings.num_gpu_blocks} pages of {settings.block_size}, one of them vLLM's: {slots} tokens",
-                accepted=f"at least max_model_len = {settings.max_model_len} tokens: one sequence must fit alone",
-                next_step="Raise num_gpu_blocks, or lower max_model_len.",
-            )
-        )
-    if not settings.enable_chunked_prefill and settings.max_num_batched_tokens < settings.max_model_len:
-        found.append(
-            GateError(
-                f"{WHERE}.max_num_batched_tokens",
-                found=settings.max_num_batched_tokens,
-                accepted=f"at least max_model_len = {settings.max_model_len} without chunked prefill",
-                next_step="Raise max_num_batched_tokens, or enable chunked prefill.",
-            )
-        )
+    pages = f"{settings.num_gpu_blocks} pages of {settings.block_size}, one of them vLLM's: {slots} tokens"
+    found = every.sequence_misfits(settings, slots=slots, pages=pages) + every.prompt_misfits(settings)
     missing = [name for name in USED_OPS if name not in settings.ir_op_priority]
     if missing:
         found.append(

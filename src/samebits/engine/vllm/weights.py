@@ -11,7 +11,6 @@ CPUs: oneDNN's), what that copy multiplies by.
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -22,9 +21,10 @@ from torch import Tensor
 from vllm.config import set_current_vllm_config
 
 from samebits.engine.protocol import Refitted
+from samebits.engine.versioned import VersionedWeights
 from samebits.engine.vllm.faults import reported
 from samebits.engine.vllm.live import Live
-from samebits.errors import InputError, MachineError
+from samebits.errors import MachineError
 from samebits.integrity import digests
 from samebits.models.family import Decoder
 from samebits.models.folder import check_weights, read_weights
@@ -36,37 +36,13 @@ _FUSED: Final = {"qkv_proj": ("q_proj", "k_proj", "v_proj"), "gate_up_proj": ("g
 """vLLM's fused layers, and what Hugging Face's checkpoints call their parts, in the order of their rows."""
 
 
-class VllmWeights:
+class VllmWeights(VersionedWeights):
     """The weight version in the engine, and how the next one gets there."""
 
     def __init__(self, live: Live, decoder: Decoder, dtype: torch.dtype, settings: VllmSettings) -> None:
+        super().__init__(decoder, dtype)
         self._live = live
-        self._decoder = decoder
         self._in_place = settings.refit == "in_place"
-        self.dtype = dtype
-        self.version = 0
-        self.is_used = False
-        """Whether a logprob was computed under this version: from then on the version means these weights."""
-
-    @property
-    def parameters(self) -> int:
-        """How many numbers the model has."""
-        return sum(math.prod(shape) for shape in self._decoder.parameter_shapes().values())
-
-    def require(self, version: int) -> None:
-        """That ``version`` is the one loaded; from here on it counts as used.
-
-        Raises:
-            InputError: it is not: tokens under one version would be called another's (rule 5).
-        """
-        if version != self.version:
-            raise InputError(
-                "version",
-                found=version,
-                accepted=f"{self.version}, the weight version in the engine",
-                next_step="Refit first, or ask for the version that is loaded.",
-            )
-        self.is_used = True
 
     def refit(self, path: Path, version: int, *, verify: bool) -> Refitted:
         """Load the tensors of a safetensors file as ``version``; digests on arrival and after, if ``verify``.
@@ -78,7 +54,7 @@ class VllmWeights:
             MachineError: vLLM failed to load them, loaded fewer, or moved a parameter that a CUDA graph points to.
         """
         began = time.perf_counter()
-        self._check_version(version)
+        self._check_next(version)
         # In place the tensors cross to the device once, before vLLM copies them into its fused parameters there.
         arriving = read_weights(path, self._live.device if self._in_place else None)
         check_weights(self._decoder, arriving, self.dtype, source=path.name)
@@ -140,15 +116,6 @@ class VllmWeights:
                 found=f"not loaded: {', '.join(missing[:3])}",
                 accepted="every parameter of the model",
                 next_step="This vLLM does not know these tensors by the names in the file.",
-            )
-
-    def _check_version(self, version: int) -> None:
-        if version < self.version or (version == self.version and self.is_used):
-            raise InputError(
-                "refit.version",
-                found=version,
-                accepted=f"more than {self.version}, which is in use" if self.is_used else f"{self.version} or more",
-                next_step="Give every policy its own version, counting up.",
             )
 
 
