@@ -13,8 +13,8 @@ import pytest
 PACKAGE = Path(__file__).parents[1] / "src" / "samebits"
 
 LEVELS = {
-    0: {"errors"},
-    1: {"bits", "hashing", "observed", "schema", "traced", "environment"},
+    0: {"errors", "hashing"},
+    1: {"bits", "observed", "schema", "traced", "environment"},
     2: {"ops", "pins", "recipe", "spool"},
     3: {"models", "integrity", "oracle", "gate", "certificate", "workload"},
     4: {"verify", "engine", "actor", "adapters"},

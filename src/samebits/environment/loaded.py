@@ -5,12 +5,13 @@ What is installed is compared with the row before a run; what is *loaded* is onl
 
 from __future__ import annotations
 
-import hashlib
 import sys
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final
+
+from samebits.hashing import sha256_file
 
 COMPUTING: Final = frozenset({"deep_gemm", "flash_attn", "flashinfer", "nvidia", "torch", "triton", "vllm"})
 """Top folders under site-packages whose shared libraries compute."""
@@ -25,13 +26,8 @@ def loaded_libraries() -> dict[str, str]:
     """
     found = {name: path for path in _mapped() if (name := _under_site_packages(path)) is not None}
     with ThreadPoolExecutor() as pool:
-        digests = pool.map(_sha256, found.values())
+        digests = pool.map(sha256_file, found.values())
         return dict(sorted(zip(found, digests, strict=True)))
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def _mapped() -> Iterable[Path]:
