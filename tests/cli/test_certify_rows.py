@@ -7,7 +7,7 @@ import pytest
 
 from samebits import pins
 
-has_h200 = pins.choice.has_accelerators(pins.load("h200-vllm-0.26")[0], pins.look())
+has_h200 = pins.choice.is_of_its_kind(pins.load("h200-vllm-0.26")[0], pins.look())
 
 
 @pytest.mark.skipif(has_h200, reason="this machine has the row's GPU")

@@ -15,7 +15,7 @@ from typing import Any, Final, Literal, get_args
 from samebits.actor import protocol as actor
 from samebits.engine import protocol as engine
 from samebits.environment import Launcher
-from samebits.pins import Row
+from samebits.pins import Row, exactly
 from samebits.recipe import Recipe
 from samebits.spool import Worker, from_message, to_message
 from samebits.traced import Target
@@ -211,7 +211,7 @@ def engine_parameters(name: ArmName, recipe: Recipe, row: Row, model: Path) -> d
         "op_set": _op_set(name, row),
         "settings": settings | laid_over,
         # What an unaligned arm must be able to do is what no certified engine may.
-        "gate": gate | {field: [] if value is None else [value] for field, value in laid_over.items()},
+        "gate": gate | exactly(laid_over),
     }
 
 

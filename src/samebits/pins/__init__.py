@@ -1,7 +1,7 @@
 """Rows of the certification matrix: pins, digests, and what is installed here."""
 
 from samebits.pins import image, inventory, stack
-from samebits.pins.allow import Allowed, Range, Values
+from samebits.pins.allow import Allowed, Range, Values, exactly
 from samebits.pins.checking import check, require, survey, torch_build
 from samebits.pins.choice import choose, choose_row, elsewhere, require_hardware
 from samebits.pins.content import Installed, verify_distribution, wheel_content
@@ -52,6 +52,7 @@ __all__ = [
     "diagnose",
     "digest",
     "elsewhere",
+    "exactly",
     "find",
     "image",
     "inventory",

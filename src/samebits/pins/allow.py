@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, TypeAlias
 
@@ -48,6 +49,11 @@ class Range:
 
     def __str__(self) -> str:
         return f"{self.minimum} … {self.maximum}"
+
+
+def exactly(settings: Mapping[str, Any]) -> dict[str, list[Any]]:
+    """The rules, JSON-ready, that let through these values of these fields and no others."""
+    return {name: [] if value is None else [value] for name, value in settings.items()}
 
 
 def _parse(data: Any) -> Values | Range:

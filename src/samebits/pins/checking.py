@@ -12,10 +12,9 @@ from importlib import metadata
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
-from samebits import hashing, schema
 from samebits.environment import Launcher, OwnEnvironment
 from samebits.errors import RowError
-from samebits.pins import content, contents, hashed
+from samebits.pins import content, contents, files, hashed
 from samebits.pins.finding import SHOWN, Computing, Finding, Survey, listed
 from samebits.pins.machine import Machine, look
 from samebits.pins.row import Build, Requirements, Row, Stack
@@ -121,6 +120,11 @@ def _hardware(row: Row, machine: Machine) -> list[Finding]:
     return findings
 
 
+def is_of_its_kind(row: Row, machine: Machine) -> bool:
+    """Whether ``machine`` is of the row's kind: its architecture and its accelerators."""
+    return row.hardware.arch == machine.arch and has_accelerators(row, machine)
+
+
 def has_accelerators(row: Row, machine: Machine) -> bool:
     """Whether ``machine`` has the row's accelerators, at least as many; true for a row that asks for none."""
     wanted = row.hardware
@@ -183,10 +187,9 @@ def _requirements(requirements: Requirements) -> Finding:
     """The whole of the hashed requirements at once: a certificate names the file's digest, so all of it must be so."""
     name, wanted = requirements.file, requirements.sha256
     accepted = f"{name} with sha256 {wanted[:SHOWN]}…, all of it installed"
-    paths = [folder / name for folder in schema.folders("lock") if (folder / name).is_file()]
-    path = next((path for path in paths if hashing.sha256_file(path) == wanted), None)
+    path, there = files.locate(requirements)
     if path is None:
-        found = f"{name} with sha256 {hashing.sha256_file(paths[0])[:SHOWN]}…" if paths else f"no {name}"
+        found = f"{name} with sha256 {there[:SHOWN]}…" if there else f"no {name}"
         return Finding(name="requirements", found=found, accepted=accepted, ok=False)
     pinned = [pin for pin in hashed.parse(path.read_text(), source=name) if pin.applies()]
     different = [

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from samebits.errors import InputError, MachineError
 from samebits.pins import files, inventory
-from samebits.pins.checking import has_accelerators
+from samebits.pins.checking import is_of_its_kind
 from samebits.pins.machine import Machine, look
 from samebits.pins.row import Image, Row
 
@@ -41,7 +41,7 @@ def choose_row(rows: Sequence[Row], machine: Machine) -> tuple[Row, str]:
     Raises:
         MachineError: none fits; says what each of them asks for.
     """
-    fitting = [row for row in rows if row.hardware.arch == machine.arch and has_accelerators(row, machine)]
+    fitting = [row for row in rows if is_of_its_kind(row, machine)]
     if not fitting:
         raise MachineError(
             "machine",
@@ -72,7 +72,7 @@ def require_hardware(row: Row, machine: Machine | None = None) -> None:
         MachineError: another architecture, or not the row's accelerators.
     """
     machine = machine or look()
-    if row.hardware.arch != machine.arch or not has_accelerators(row, machine):
+    if not is_of_its_kind(row, machine):
         raise MachineError(
             f"row {row.id}",
             found=f"{machine.arch}, {', '.join(machine.gpus) or 'no NVIDIA GPU'}",

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from samebits import hashing, schema
 from samebits.errors import InputError, RowError
-from samebits.pins.row import Row
+from samebits.pins.row import Requirements, Row
 
 
 def find(path_or_id: str | Path) -> Path:
@@ -54,6 +54,17 @@ def digest(content: bytes) -> str:
 def known() -> list[str]:
     """Ids of all rows that :func:`find` would find."""
     return schema.identifiers("lock")
+
+
+def locate(wanted: Requirements) -> tuple[Path | None, str]:
+    """The requirements under ``lock/`` with the wanted digest; or None, and the digest of the file of that name there.
+
+    The digest is empty where there is no such file.
+    """
+    paths = [folder / wanted.file for folder in schema.folders("lock") if (folder / wanted.file).is_file()]
+    digests = [hashing.sha256_file(path) for path in paths]
+    path = next((path for path, found in zip(paths, digests, strict=True) if found == wanted.sha256), None)
+    return path, digests[0] if digests else ""
 
 
 def requirements(row_file: Path) -> Path:

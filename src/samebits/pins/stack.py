@@ -16,8 +16,9 @@ from typing import Final
 import filelock
 import platformdirs
 
-from samebits import hashing, schema
+from samebits import hashing
 from samebits.errors import MachineError, RowError
+from samebits.pins import files
 from samebits.pins.row import Requirements, Row, Stack
 
 _COMPLETE: Final = "samebits-complete"
@@ -86,16 +87,15 @@ def _stack(row: Row) -> Stack:
 
 
 def _requirements(wanted: Requirements) -> Path:
-    paths = [path / wanted.file for path in schema.folders("lock") if (path / wanted.file).is_file()]
-    for path in paths:
-        if hashing.sha256_file(path) == wanted.sha256:
-            return path
-    raise RowError(
-        wanted.file,
-        found=f"sha256 {hashing.sha256_file(paths[0])}" if paths else "no such file",
-        accepted=f"sha256 {wanted.sha256}",
-        next_step="Restore it from the repository; `nox -s lock -- --check` says what has drifted.",
-    )
+    path, there = files.locate(wanted)
+    if path is None:
+        raise RowError(
+            wanted.file,
+            found=f"sha256 {there}" if there else "no such file",
+            accepted=f"sha256 {wanted.sha256}",
+            next_step="Restore it from the repository; `nox -s lock -- --check` says what has drifted.",
+        )
+    return path
 
 
 def _run(command: list[str]) -> None:

@@ -29,6 +29,7 @@ from samebits.certificate import (
 )
 from samebits.errors import GateError, InputError, InvalidCertificate
 from samebits.gate import settings as settings_gate
+from samebits.pins import exactly
 from samebits.recipe import Recipe
 from samebits.verify.claims import claims
 from samebits.verify.difference import Difference, differences
@@ -216,7 +217,7 @@ class Verification:
                 table |= _inner(gate, "actor_kind", recipe.actor.kind)
             else:
                 # The oracle fails whatever goes past the gate on purpose; here it must not hide what else is wrong.
-                table |= {field: [] if value is None else [value] for field, value in recipe.past_the_gate.items()}
+                table |= exactly(recipe.past_the_gate)
             try:
                 accepted = settings_gate.accepted_from_json(table, where=f"{ROW}: gate.{name}")
                 # What neither file names came with a later kit: its default is none of this certificate's business.
