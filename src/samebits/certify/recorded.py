@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
 
@@ -21,26 +23,44 @@ class RecordedRound:
     """Digest by side."""
 
 
-def recorded_round(parts: Path, phase: str) -> RecordedRound:
-    """The round whose parts carry the name ``phase``, for instance ``aligned-003``."""
+def tokens_of(rows: Iterable[Mapping[str, Any]], token_ids: Mapping[int, list[int]], *, name: str) -> list[Tokens]:
+    """Each row of the trajectories table with its token ids, as the actor takes them; requests are ``NAME-INDEX``."""
+    return [
+        Tokens(
+            request_id=f"{name}-{row['trajectory']}",
+            token_ids=token_ids[row["trajectory"]],
+            prompt_length=row["prompt_tokens"],
+            group=row["group"],
+        )
+        for row in rows
+    ]
+
+
+def round_of(
+    tokens: Iterable[Mapping[str, Any]],
+    rows: Sequence[Mapping[str, Any]],
+    commitments: Iterable[Mapping[str, Any]],
+    *,
+    name: str,
+) -> RecordedRound:
+    """One round from its rows of the tokens, trajectories and commitments tables."""
     token_ids: dict[int, list[int]] = {}
-    tokens = pq.read_table(parts / f"{phase}.tokens.parquet", columns=["trajectory", "token_id"])
-    for trajectory, token_id in zip(*(column.to_pylist() for column in tokens.columns), strict=True):
-        token_ids.setdefault(trajectory, []).append(token_id)
-    rows = pq.read_table(parts / f"{phase}.trajectories.parquet").to_pylist()
-    commitments = pq.read_table(parts / f"{phase}.commitments.parquet").to_pylist()
+    for token in tokens:
+        token_ids.setdefault(token["trajectory"], []).append(token["token_id"])
     return RecordedRound(
-        trajectories=[
-            Tokens(
-                request_id=f"{phase}-{row['trajectory']}",
-                token_ids=token_ids[row["trajectory"]],
-                prompt_length=row["prompt_tokens"],
-                group=row["group"],
-            )
-            for row in rows
-        ],
+        trajectories=tokens_of(rows, token_ids, name=name),
         rewards=[float(row["reward"]) for row in rows],
         commitments={row["side"]: row["digest"] for row in commitments if row["event"] == "commit"},
+    )
+
+
+def recorded_round(parts: Path, phase: str) -> RecordedRound:
+    """The round whose parts carry the name ``phase``, for instance ``aligned-003``."""
+    return round_of(
+        pq.read_table(parts / f"{phase}.tokens.parquet", columns=["trajectory", "token_id"]).to_pylist(),
+        pq.read_table(parts / f"{phase}.trajectories.parquet").to_pylist(),
+        pq.read_table(parts / f"{phase}.commitments.parquet").to_pylist(),
+        name=phase,
     )
 
 

@@ -7,8 +7,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from samebits.actor.protocol import Tokens
-from samebits.certify.recorded import RecordedRound
+from samebits.certify.recorded import RecordedRound, round_of
 
 Rows = list[dict[str, Any]]
 
@@ -22,23 +21,11 @@ class Recorded:
 
     def round(self, number: int) -> RecordedRound:
         """Tokens, rewards and commitments of round ``number``; memory grows with that round's tokens."""
-        token_ids: dict[int, list[int]] = {}
-        for row in self._rows("tokens", ["trajectory", "token_id"], round=number):
-            token_ids.setdefault(row["trajectory"], []).append(row["token_id"])
-        rows = self._rows("trajectories", ["trajectory", "prompt_tokens", "group", "reward"], round=number)
-        commitments = self._rows("commitments", ["event", "side", "digest"], round=number)
-        return RecordedRound(
-            trajectories=[
-                Tokens(
-                    request_id=f"{self._arm}-round-{number:03d}-{row['trajectory']}",
-                    token_ids=token_ids[row["trajectory"]],
-                    prompt_length=row["prompt_tokens"],
-                    group=row["group"],
-                )
-                for row in rows
-            ],
-            rewards=[float(row["reward"]) for row in rows],
-            commitments={row["side"]: row["digest"] for row in commitments if row["event"] == "commit"},
+        return round_of(
+            self._rows("tokens", ["trajectory", "token_id"], round=number),
+            self._rows("trajectories", ["trajectory", "prompt_tokens", "group", "reward"], round=number),
+            self._rows("commitments", ["event", "side", "digest"], round=number),
+            name=f"{self._arm}-round-{number:03d}",
         )
 
     def refits(self, version: int) -> dict[str, tuple[str, ...]]:

@@ -11,6 +11,7 @@ from typing import Any, Final
 import pyarrow.parquet as pq
 
 from samebits.actor.protocol import Tokens
+from samebits.certify.recorded import tokens_of
 
 ARM: Final = "aligned"
 SIDES: Final = ("rollout", "recompute", "train", "prefill")
@@ -64,15 +65,7 @@ class Recorded:
             if token["mask"]:
                 for side in SIDES:
                     patterns[side][index].append(token[f"{side}_bits"])
-        trajectories = [
-            Tokens(
-                request_id=f"round-{number}-{row['trajectory']}",
-                token_ids=token_ids[index],
-                prompt_length=row["prompt_tokens"],
-                group=row["group"],
-            )
-            for index, row in enumerate(rows)
-        ]
+        trajectories = tokens_of(rows, dict(enumerate(token_ids)), name=f"round-{number}")
         return Round(rows=rows, trajectories=trajectories, patterns=patterns)
 
     def refits(self, version: int) -> dict[str, str]:
