@@ -24,6 +24,11 @@ ZERO: Final = Values((0,))
 SWITCH: Final = Values((False, True))
 NO_TABLE: Final = Values(({},))
 
+QUANTISED: Final = "Remove it: a quantised rollout computes other bits than a policy worker in bfloat16."
+PARALLEL: Final = "Set it to 1: a sum over ranks adds in another order than one GPU does."
+UNTESTED: Final = "Set it to false: nothing is certified with it."
+"""Next steps that the fields of both frameworks give."""
+
 
 @dataclass(frozen=True, slots=True)
 class Free:

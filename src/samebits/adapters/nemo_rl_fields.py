@@ -14,8 +14,11 @@ from samebits.adapters.meaning import (
     NO_TABLE,
     OFF,
     ONE,
+    PARALLEL,
+    QUANTISED,
     SWITCH,
     UNSET,
+    UNTESTED,
     ZERO,
     Arguments,
     Engine,
@@ -27,10 +30,7 @@ from samebits.adapters.meaning import (
 )
 from samebits.pins import Values
 
-_QUANTISED: Final = "Remove it: a quantised rollout computes other bits than a policy worker in bfloat16."
-_PARALLEL: Final = "Set it to 1: a sum over ranks adds in another order than one GPU does."
 _LOGITS: Final = "Remove it: the actor's logits do not go through it."
-_UNTESTED: Final = "Set it to false: nothing is certified with it."
 
 
 def _top_k(value: Any) -> Any:
@@ -49,7 +49,7 @@ GENERATION_VLLM: Final[Table] = {
     "logprobs_mode": Engine("logprobs_mode"),
     "enable_prefix_caching": Engine("enable_prefix_caching"),
     "hf_overrides": Engine("hf_overrides"),
-    "enable_return_routed_experts": Only(OFF, _UNTESTED),
+    "enable_return_routed_experts": Only(OFF, UNTESTED),
     "precision": DERIVED,  # becomes dtype and quantization, see nemo_rl.py
     "batch_invariant": Only(SWITCH, "Write true or false."),  # the typed option
     "async_engine": FREE,  # how trajectories are generated says grpo.async_grpo; each step waits for all of them
@@ -57,7 +57,7 @@ GENERATION_VLLM: Final[Table] = {
     "use_deep_gemm": Only(OFF, "Set it to false: DeepGEMM's products are other bits."),
     "num_first_layers_in_bf16": FREE,  # read for FP8 alone, which is refused as precision
     "num_last_layers_in_bf16": FREE,
-    "is_mx": Only(OFF, _QUANTISED),
+    "is_mx": Only(OFF, QUANTISED),
     "quantization_ignored_layer_kws": FREE,
     "quantization_ignore_patterns": FREE,
     "env_vars": Variables(),
@@ -125,11 +125,11 @@ GENERATION: Final[Table] = {
     "val_top_k": DERIVED,
     "vllm_cfg": GENERATION_VLLM,
     "vllm_kwargs": VLLM_KWARGS,
-    "quant_cfg": Only(UNSET, _QUANTISED),
-    "real_quant": Only(OFF, _QUANTISED),
+    "quant_cfg": Only(UNSET, QUANTISED),
+    "real_quant": Only(OFF, QUANTISED),
     "real_quant_export_cpu_offload": FREE,  # read with real_quant alone
     "real_quant_ignore": FREE,
-    "nvfp4_pertoken_rollout": {"enabled": Only(OFF, _QUANTISED), "additional_ignore": FREE},
+    "nvfp4_pertoken_rollout": {"enabled": Only(OFF, QUANTISED), "additional_ignore": FREE},
     "worker_extension_cls_fqn": Only(UNSET, "Remove it: nobody knows what another worker does."),
     "use_async_rollouts": FREE,  # SGLang's
     "refit_transport": Only(UNSET, "Set it to null (IPC or NCCL): a transport of differences is not certified."),
@@ -153,14 +153,14 @@ _ADAPTER: Final = (
 _LENGTHS: Final = "Set it to false: rollout and policy worker must see the same layout of sequences."
 
 MEGATRON: Final[Table] = {
-    "tensor_model_parallel_size": Only(ONE, _PARALLEL),
+    "tensor_model_parallel_size": Only(ONE, PARALLEL),
     "pipeline_model_parallel_size": Only(ONE, "Set it to 1: only one GPU per replica is certified."),
-    "context_parallel_size": Only(ONE, _PARALLEL),
-    "expert_model_parallel_size": Only(ONE, _PARALLEL),
-    "expert_tensor_parallel_size": Only(ONE, _PARALLEL),
+    "context_parallel_size": Only(ONE, PARALLEL),
+    "expert_model_parallel_size": Only(ONE, PARALLEL),
+    "expert_tensor_parallel_size": Only(ONE, PARALLEL),
     "sequence_parallel": Only(OFF, "Set it to false: it splits sequences over tensor-parallel ranks."),
     "peft": {"enabled": Only(OFF, _LORA), **free(_ADAPTER)},
-    "fp8_cfg": {"enabled": Only(OFF, _QUANTISED), **free("fp8 fp8_recipe fp8_param")},
+    "fp8_cfg": {"enabled": Only(OFF, QUANTISED), **free("fp8 fp8_recipe fp8_param")},
     "cuda_graph_impl": Only(Values(("none",)), "Set it to none: training in CUDA graphs is not certified."),
     "use_fused_linear_logprobs": Only(OFF, "Set it to false: the fused log-softmax never holds the logits."),
     "model_overrides": Only(NO_TABLE, "Empty it: overrides of the model are not read."),
@@ -183,9 +183,9 @@ MEGATRON: Final[Table] = {
 kernels are not the row's actor's, which a note says."""
 
 DTENSOR: Final[Table] = {
-    "tensor_parallel_size": Only(ONE, _PARALLEL),
-    "context_parallel_size": Only(ONE, _PARALLEL),
-    "expert_parallel_size": Only(ONE, _PARALLEL),
+    "tensor_parallel_size": Only(ONE, PARALLEL),
+    "context_parallel_size": Only(ONE, PARALLEL),
+    "expert_parallel_size": Only(ONE, PARALLEL),
     "sequence_parallel": Only(OFF, "Set it to false: it splits sequences over tensor-parallel ranks."),
     "custom_parallel_plan": Only(UNSET, "Remove it: a plan of one's own is not read."),
     "lora_cfg": {"enabled": Only(OFF, _LORA), **free(_ADAPTER)},
@@ -196,7 +196,7 @@ DTENSOR: Final[Table] = {
 """``policy.dtensor_cfg``, in the same way."""
 
 POLICY: Final[Table] = {
-    "quant_cfg": Only(UNSET, _QUANTISED),
+    "quant_cfg": Only(UNSET, QUANTISED),
     "hf_config_overrides": Only(NO_TABLE, "Empty it: the model must be the one that its folder describes."),
     "logprob_chunk_size": Only(UNSET, "Set it to null: the recompute must have the training forward's shapes."),
     "draft": {

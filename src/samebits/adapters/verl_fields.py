@@ -15,8 +15,11 @@ from samebits.adapters.meaning import (
     OFF,
     ON,
     ONE,
+    PARALLEL,
+    QUANTISED,
     SWITCH,
     UNSET,
+    UNTESTED,
     ZERO,
     Arguments,
     Engine,
@@ -28,11 +31,8 @@ from samebits.adapters.meaning import (
 )
 from samebits.pins import Values
 
-_QUANTISED: Final = "Remove it: a quantised rollout computes other bits than a policy worker in bfloat16."
-_PARALLEL: Final = "Set it to 1: a sum over ranks adds in another order than one GPU does."
 _LENGTHS: Final = "Set it to false: rollout and policy worker must see the same layout of sequences."
 _LORA: Final = "Set it to 0: merged into a weight, an adapter is rounded with it; beside the layer it is not."
-_UNTESTED: Final = "Set it to false: nothing is certified with it."
 _OWN_CODE: Final = "Remove it: nobody knows what code of one's own does."
 
 _RECORDED: Final = Only(OFF, "Set it to false: rollouts read from a disk were made by another engine.")
@@ -58,7 +58,7 @@ ENGINE_KWARGS: Final = Arguments(
 """``rollout.engine_kwargs.vllm``, laid over the arguments that verl makes of its own fields."""
 
 _QAT: Final[Table] = {
-    "enable": Only(OFF, _QUANTISED),
+    "enable": Only(OFF, QUANTISED),
     **free("_target_ mode group_size ignore_patterns activation_observer quantization_config_path"),
 }
 _REPLAY: Final[Table] = {
@@ -87,7 +87,7 @@ ROLLOUT: Final[Table] = {
     "pipeline_model_parallel_size": Engine("pipeline_parallel_size"),
     "data_parallel_size": Engine("data_parallel_size"),
     "expert_parallel_size": DERIVED,
-    "moe_tensor_parallel_size": Only(ONE, _PARALLEL),
+    "moe_tensor_parallel_size": Only(ONE, PARALLEL),
     "max_num_batched_tokens": Engine("max_num_batched_tokens"),
     "max_model_len": Engine("max_model_len"),
     "max_num_seqs": Engine("max_num_seqs"),
@@ -95,7 +95,7 @@ ROLLOUT: Final[Table] = {
     "enable_prefix_caching": Engine("enable_prefix_caching"),
     "logprobs_mode": Engine("logprobs_mode"),
     "quantization": Engine("quantization"),
-    "quantization_config_file": Only(UNSET, _QUANTISED),
+    "quantization_config_file": Only(UNSET, QUANTISED),
     "qat": _QAT,
     "mtp": DERIVED,
     "cudagraph_capture_sizes": DERIVED,
@@ -163,7 +163,7 @@ ACTOR: Final[Table] = {
     "use_remove_padding": Only(OFF, _LENGTHS),
     "use_prefix_grouper": Only(OFF, _LENGTHS),
     "pad_to_length": Only(OFF, _LENGTHS),
-    "ulysses_sequence_parallel_size": Only(ONE, _PARALLEL),
+    "ulysses_sequence_parallel_size": Only(ONE, PARALLEL),
     "use_fused_kernels": Only(OFF, "Set it to false: the fused log-softmax never holds the logits."),
     "use_torch_compile": Only(OFF, "Set it to false: a compiled log-softmax is another one.", required=True),
     "router_replay": _REPLAY,
@@ -182,7 +182,7 @@ ACTOR: Final[Table] = {
 FSDP: Final[Table] = {
     "mixed_precision": Only(UNSET, "Remove it: dtype says what is computed in."),
     "dtype": _PRECISION,
-    "ulysses_sequence_parallel_size": Only(ONE, _PARALLEL),
+    "ulysses_sequence_parallel_size": Only(ONE, PARALLEL),
     "use_torch_compile": Only(OFF, "Set it to false: a compiled log-softmax is another one."),
     "pad_to_length": Only(OFF, _LENGTHS),
     "qat": _QAT,
@@ -196,13 +196,13 @@ FSDP: Final[Table] = {
 """``actor.fsdp_config``, of the strategies fsdp and fsdp2."""
 
 MEGATRON: Final[Table] = {
-    "tensor_model_parallel_size": Only(ONE, _PARALLEL),
-    "expert_model_parallel_size": Only(ONE, _PARALLEL),
-    "expert_tensor_parallel_size": Only(ONE, _PARALLEL),
+    "tensor_model_parallel_size": Only(ONE, PARALLEL),
+    "expert_model_parallel_size": Only(ONE, PARALLEL),
+    "expert_tensor_parallel_size": Only(ONE, PARALLEL),
     "pipeline_model_parallel_size": Only(ONE, "Set it to 1: only one GPU per replica is certified."),
     "virtual_pipeline_model_parallel_size": Only(UNSET, "Set it to null."),
-    "context_parallel_size": Only(ONE, _PARALLEL),
-    "dynamic_context_parallel": Only(OFF, _UNTESTED),
+    "context_parallel_size": Only(ONE, PARALLEL),
+    "dynamic_context_parallel": Only(OFF, UNTESTED),
     "use_remove_padding": Only(OFF, _LENGTHS, required=True),
     "pad_to_length": Only(OFF, _LENGTHS),
     "dtype": _PRECISION,
@@ -241,7 +241,7 @@ MODEL: Final[Table] = {
     "use_liger": Only(OFF, "Set it to false: its kernels are not the rollout's."),
     "use_fused_kernels": Only(OFF, "Set it to false: the fused log-softmax never holds the logits."),
     "use_remove_padding": Only(OFF, _LENGTHS),
-    "tiled_mlp": {"enabled": Only(OFF, _UNTESTED), "num_shards": FREE},
+    "tiled_mlp": {"enabled": Only(OFF, UNTESTED), "num_shards": FREE},
     "mtp": {
         "enable": Only(OFF, "Set it to false: multi-token prediction is not certified."),
         **free(
