@@ -260,13 +260,7 @@ def _baseline(recipe: Recipe) -> Iterator[Conflict]:
     own = recipe.engine.model_dump()
     for name, value in recipe.baseline.engine.items():
         if name not in own:
-            near = nearest(name, own)
-            yield Conflict(
-                f"baseline.engine.{name}",
-                found="an unknown field",
-                accepted=", ".join(sorted(own)),
-                next_step=f"Did you mean {near!r}?" if near else "Remove it.",
-            )
+            yield _unknown(f"baseline.engine.{name}", name, own)
         elif name == recipe.certification.switch:
             yield Conflict(
                 f"baseline.engine.{name}",
@@ -281,13 +275,7 @@ def _exclusion(recipe: Recipe, number: int, exclusion: Exclusion) -> Iterator[Co
     for name, value in exclusion.set.items():
         field = f"exclusions[{number}].set.{name}"
         if name not in own:
-            near = nearest(name, own)
-            yield Conflict(
-                field,
-                found="an unknown field",
-                accepted=", ".join(sorted(own)),
-                next_step=f"Did you mean {near!r}?" if near else "Remove it.",
-            )
+            yield _unknown(field, name, own)
         elif not _is_json(value):
             yield Conflict(
                 field,
@@ -303,6 +291,16 @@ def _exclusion(recipe: Recipe, number: int, exclusion: Exclusion) -> Iterator[Co
                 accepted="a value that differs from the certified one; this one excludes nothing",
                 next_step="Change the value or remove the exclusion.",
             )
+
+
+def _unknown(field: str, name: str, own: Mapping[str, Any]) -> Conflict:
+    near = nearest(name, own)
+    return Conflict(
+        field,
+        found="an unknown field",
+        accepted=", ".join(sorted(own)),
+        next_step=f"Did you mean {near!r}?" if near else "Remove it.",
+    )
 
 
 def _is_json(value: object) -> bool:
