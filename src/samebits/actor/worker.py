@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +26,7 @@ from samebits.actor.protocol import (
 from samebits.actor.settings import MEGATRON
 from samebits.environment import loaded_libraries
 from samebits.environment.deciding import deciding_variables
-from samebits.errors import InputError
-from samebits.spool import Handler, Progress, from_message, serve
+from samebits.spool import Handler, Live, Progress, from_message, serve
 from samebits.traced import Target
 
 Parameters = Mapping[str, Any]
@@ -40,7 +39,7 @@ class _Construct:
     settings: Mapping[str, Any]
     max_model_len: int
     gate: Mapping[str, Any]
-    switches: Mapping[str, Any] = field(default_factory=dict)
+    switches: Mapping[str, Any]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -65,7 +64,7 @@ class _Step:
 class _Export:
     path: str
     version: int
-    digests: bool = True
+    digests: bool
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -92,7 +91,7 @@ class ActorWorker:
     """Holds the live actor; a ``construct`` that is refused leaves it as it is."""
 
     def __init__(self) -> None:
-        self._live: NativeActor | None = None
+        self._live = Live[NativeActor]("actor")
 
     def handlers(self) -> dict[str, Handler]:
         """Every method of the protocol."""
@@ -105,25 +104,14 @@ class ActorWorker:
             "probe": self._probe,
             "trace": self._trace,
             "reveal": self._reveal,
-            "loaded": _loaded,
+            "loaded": lambda _, __: {"libraries": loaded_libraries()},
             "replay_step": self._replay_step,
             "effective": self._effective,
         }
 
-    @property
-    def _actor(self) -> NativeActor:
-        if self._live is None:
-            raise InputError(
-                "actor",
-                found="nothing constructed",
-                accepted="a call of construct that succeeded",
-                next_step="Construct the actor first.",
-            )
-        return self._live
-
     def _construct(self, parameters: Parameters, _: Progress) -> Constructed:
         asked = from_message(_Construct, parameters, where="construct")
-        self._live = _kind_of(asked.settings).open(
+        actor = _kind_of(asked.settings).open(
             Path(asked.model_folder),
             op_set=asked.op_set,
             settings=asked.settings,
@@ -131,36 +119,37 @@ class ActorWorker:
             gate=asked.gate,
             switches=asked.switches,
         )
-        return self._live.constructed()
+        self._live.held = actor
+        return actor.constructed()
 
     def _recompute(self, parameters: Parameters, progress: Progress) -> Computed:
         asked = from_message(_Recompute, parameters, where="recompute")
-        return self._actor.recompute(asked.trajectories, asked.version, _packs(progress))
+        return self._live.it.recompute(asked.trajectories, asked.version, _packs(progress))
 
     def _train_forward(self, parameters: Parameters, progress: Progress) -> Computed:
         asked = from_message(_Rewarded, parameters, where="train_forward")
-        return self._actor.train_forward(asked.trajectories, asked.rewards, asked.version, _packs(progress))
+        return self._live.it.train_forward(asked.trajectories, asked.rewards, asked.version, _packs(progress))
 
     def _step(self, parameters: Parameters, _: Progress) -> Stepped:
-        return self._actor.step(from_message(_Step, parameters, where="step").version)
+        return self._live.it.step(from_message(_Step, parameters, where="step").version)
 
     def _export(self, parameters: Parameters, _: Progress) -> Exported:
         asked = from_message(_Export, parameters, where="export")
-        return self._actor.export(Path(asked.path), asked.version, digests=asked.digests)
+        return self._live.it.export(Path(asked.path), asked.version, digests=asked.digests)
 
     def _probe(self, parameters: Parameters, _: Progress) -> Probed:
         asked = from_message(_Probe, parameters, where="probe")
-        return self._actor.probe(asked.layer, asked.trajectories, asked.version)
+        return self._live.it.probe(asked.layer, asked.trajectories, asked.version)
 
     def _trace(self, parameters: Parameters, _: Progress) -> TracedSide:
         asked = from_message(_Trace, parameters, where="trace")
-        return self._actor.trace(asked.side, asked.trajectories, asked.version, asked.target)
+        return self._live.it.trace(asked.side, asked.trajectories, asked.version, asked.target)
 
     def _reveal(self, parameters: Parameters, _: Progress) -> Parameters:
-        return {"patterns": self._actor.reveal(from_message(_Reveal, parameters, where="reveal").commitment)}
+        return {"patterns": self._live.it.reveal(from_message(_Reveal, parameters, where="reveal").commitment)}
 
     def _effective(self, _: Parameters, __: Progress) -> Parameters:
-        built = self._actor.constructed()
+        built = self._live.it.constructed()
         return {
             "settings": {**built.settings, "op_set": built.op_set, "threads": built.threads},
             "environment": deciding_variables(),
@@ -168,7 +157,7 @@ class ActorWorker:
 
     def _replay_step(self, parameters: Parameters, progress: Progress) -> Replayed:
         asked = from_message(_Rewarded, parameters, where="replay_step")
-        return self._actor.replay_step(asked.trajectories, asked.rewards, asked.version, _packs(progress))
+        return self._live.it.replay_step(asked.trajectories, asked.rewards, asked.version, _packs(progress))
 
 
 def _kind_of(settings: Mapping[str, Any]) -> type[NativeActor]:
@@ -182,10 +171,6 @@ def _kind_of(settings: Mapping[str, Any]) -> type[NativeActor]:
 
 def _packs(progress: Progress) -> PackProgress:
     return lambda done, total: progress(packs=done, of=total)
-
-
-def _loaded(_: Parameters, __: Progress) -> Parameters:
-    return {"libraries": loaded_libraries()}
 
 
 def main(arguments: list[str]) -> None:

@@ -24,8 +24,8 @@ from samebits.engine.protocol import (
 )
 from samebits.environment import loaded_libraries
 from samebits.environment.deciding import deciding_variables
-from samebits.errors import GateError, InputError
-from samebits.spool import Handler, Progress, from_message, serve
+from samebits.errors import GateError
+from samebits.spool import Handler, Live, Progress, from_message, serve
 from samebits.traced import Target
 
 Parameters = Mapping[str, Any]
@@ -46,7 +46,7 @@ class _Construct:
 class _Refit:
     path: str
     version: int
-    digests: bool = True
+    digests: bool
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -85,7 +85,7 @@ class EngineWorker:
     """Holds the live engine; a ``construct`` that is refused leaves it as it is."""
 
     def __init__(self) -> None:
-        self._live: Engine | None = None
+        self._live = Live[Engine]("engine")
 
     def handlers(self) -> dict[str, Handler]:
         """Every method of the protocol."""
@@ -95,65 +95,54 @@ class EngineWorker:
             "generate": self._generate,
             "score": self._score,
             "reveal": self._reveal,
-            "loaded": _loaded,
+            "loaded": lambda _, __: {"libraries": loaded_libraries()},
             "draw": self._draw,
             "trace": self._trace,
             "effective": self._effective,
         }
-
-    @property
-    def _engine(self) -> Engine:
-        if self._live is None:
-            raise InputError(
-                "engine",
-                found="nothing constructed",
-                accepted="a call of construct that succeeded",
-                next_step="Construct the engine first.",
-            )
-        return self._live
 
     def _construct(self, parameters: Parameters, _: Progress) -> Constructed:
         asked = from_message(_Construct, parameters, where="construct")
         live = _kind(asked.settings)(
             Path(asked.model_folder), op_set=asked.op_set, settings=asked.settings, gate=asked.gate
         )
-        if self._live is not None:
-            self._live.close()
-        self._live = live
+        if self._live.held is not None:
+            self._live.held.close()
+        self._live.held = live
         return live.constructed
 
     def _refit(self, parameters: Parameters, _: Progress) -> Refitted:
         asked = from_message(_Refit, parameters, where="refit")
-        return self._engine.refit(Path(asked.path), asked.version, digests=asked.digests)
+        return self._live.it.refit(Path(asked.path), asked.version, digests=asked.digests)
 
     def _generate(self, parameters: Parameters, progress: Progress) -> Generated:
         asked = from_message(_Generate, parameters, where="generate")
-        return self._engine.generate(asked.requests, asked.version, lambda now: progress(**asdict(now)))
+        return self._live.it.generate(asked.requests, asked.version, lambda now: progress(**asdict(now)))
 
     def _score(self, parameters: Parameters, _: Progress) -> Sealed:
         asked = from_message(_Score, parameters, where="score")
-        return self._engine.score(asked.sequences, asked.version)
+        return self._live.it.score(asked.sequences, asked.version)
 
     def _reveal(self, parameters: Parameters, _: Progress) -> Parameters:
-        return {"patterns": self._engine.reveal(from_message(_Reveal, parameters, where="reveal").commitment)}
+        return {"patterns": self._live.it.reveal(from_message(_Reveal, parameters, where="reveal").commitment)}
 
     def _draw(self, parameters: Parameters, _: Progress) -> Parameters:
         asked = from_message(_Draw, parameters, where="draw")
-        return {"counts": self._engine.draw(asked.logits, asked.samples, asked.seed)}
+        return {"counts": self._live.it.draw(asked.logits, asked.samples, asked.seed)}
 
     def _trace(self, parameters: Parameters, _: Progress) -> TracedCall:
         asked = from_message(_Trace, parameters, where="trace")
         trajectories: list[Trajectory] = []
-        with self._engine.tracing(asked.target) as tracing:
+        with self._live.it.tracing(asked.target) as tracing:
             if asked.requests:  # of the two lists, one is empty
-                generated = self._engine.generate(asked.requests, asked.version)
+                generated = self._live.it.generate(asked.requests, asked.version)
                 trajectories, sealed = generated.trajectories, generated.sealed
             else:
-                sealed = self._engine.score(asked.sequences, asked.version)
+                sealed = self._live.it.score(asked.sequences, asked.version)
         return TracedCall(traced=tracing.result(), sealed=sealed, trajectories=trajectories)
 
     def _effective(self, _: Parameters, __: Progress) -> Parameters:
-        return {"settings": self._engine.effective(), "environment": deciding_variables()}
+        return {"settings": self._live.it.effective(), "environment": deciding_variables()}
 
 
 def _kind(settings: Mapping[str, Any]) -> Callable[..., Engine]:
@@ -167,10 +156,6 @@ def _kind(settings: Mapping[str, Any]) -> Callable[..., Engine]:
         )
     found: Callable[..., Engine] = importlib.import_module(ENGINES[kind]).ENGINE
     return found
-
-
-def _loaded(_: Parameters, __: Progress) -> Parameters:
-    return {"libraries": loaded_libraries()}
 
 
 def main(arguments: list[str]) -> None:

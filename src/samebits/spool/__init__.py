@@ -14,9 +14,10 @@ in :func:`serve`.  :mod:`samebits.spool.codec` turns the protocols' dataclasses 
 """
 
 from samebits.spool.codec import from_message, to_message
+from samebits.spool.live import Live
 from samebits.spool.progress import Progress
 from samebits.spool.reaping import Terminated, reaping
 from samebits.spool.serve import Handler, serve
 from samebits.spool.worker import Worker
 
-__all__ = ["Handler", "Progress", "Terminated", "Worker", "from_message", "reaping", "serve", "to_message"]
+__all__ = ["Handler", "Live", "Progress", "Terminated", "Worker", "from_message", "reaping", "serve", "to_message"]
