@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from certified_engine import ARGUMENTS, ENVIRONMENT
 from samebits.adapters import Adapted, Refused, nemo_rl
 from samebits.errors import GateError, InputError
 from samebits.pins import Row
@@ -19,32 +20,8 @@ RANKS = "a sum over ranks adds in another order than one GPU does."
 
 def test_a_certified_configuration_becomes_an_engine(accepted: Callable[..., Adapted]) -> None:
     adapted = accepted("NeMo RL")
-    assert adapted.arguments == {
-        "attention_backend": "FLASH_ATTN",
-        "compilation_config": {"cudagraph_mode": "FULL", "custom_ops": ["none"], "mode": 0},
-        "data_parallel_size": 1,
-        "dtype": "bfloat16",
-        "enable_chunked_prefill": True,
-        "enable_expert_parallel": False,
-        "enable_lora": False,
-        "enable_prefix_caching": False,
-        "enforce_eager": False,
-        "gpu_memory_utilization": 0.5,
-        "kernel_config": {"ir_op_priority": {"rms_norm": ["native"]}},
-        "kv_cache_dtype": "auto",
-        "logprobs_mode": "raw_logprobs",
-        "max_model_len": 1024,
-        "max_num_seqs": 64,
-        "num_gpu_blocks_override": 512,
-        "pipeline_parallel_size": 1,
-        "tensor_parallel_size": 1,
-    }
-    assert adapted.environment == {
-        "OMP_NUM_THREADS": "4",
-        "VLLM_BATCH_INVARIANT": "1",
-        "VLLM_USE_FLASHINFER_SAMPLER": "0",
-        "VLLM_USE_V2_MODEL_RUNNER": "1",
-    }
+    assert adapted.arguments == ARGUMENTS
+    assert adapted.environment == ENVIRONMENT
     assert adapted.sampling == {
         "n": 1,
         "temperature": 1.0,
